@@ -1,0 +1,2 @@
+//! The `moonbridge` command.
+fn main() {}

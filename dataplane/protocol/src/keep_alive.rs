@@ -1,0 +1,80 @@
+//! The ledger of keep-alives: the player is asked with ids of the node's own, and each answer goes back to the backend
+//! that asked, with the id it asked with.
+
+use std::collections::VecDeque;
+
+/// Who asked: a connection to a backend, numbered by the session, or the node itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// The backend connection with this number.
+    Backend(u32),
+    /// The node, to keep the player alive during a pause.
+    Node,
+}
+
+/// Where a player's answer belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// To this asker, with the id it asked with.
+    To(Asker, i64),
+    /// None of ours: a sign of life (a 1.7.10 client sends id 0 each second while it shows "Downloading terrain").
+    Unasked,
+}
+
+/// Most questions that wait for an answer; beyond it the oldest is forgotten (its late answer then counts as unasked).
+pub const MAX_OUTSTANDING: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+struct Question {
+    asked_as: i64,
+    asker: Asker,
+    id: i64,
+}
+
+/// Keep-alives that the player has been asked and not yet answered. Allocates once, when the first is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    last: i64,
+    outstanding: VecDeque<Question>,
+}
+
+impl Ledger {
+    /// Notes that `asker` asks with `id`; returns the id to ask the player with: positive, never 0, unlike all that are
+    /// outstanding, and of 31 bits, so that it fits every version's field.
+    pub fn ask(&mut self, asker: Asker, id: i64) -> i64 {
+        self.last = if self.last >= i64::from(i32::MAX) { 1 } else { self.last + 1 };
+        if self.outstanding.capacity() == 0 {
+            self.outstanding.reserve_exact(MAX_OUTSTANDING);
+        }
+        if self.outstanding.len() == MAX_OUTSTANDING {
+            self.outstanding.pop_front();
+        }
+        self.outstanding.push_back(Question { asked_as: self.last, asker, id });
+        self.last
+    }
+
+    /// Takes the question that the player's answer `id` belongs to. Answers may come in any order.
+    pub fn answer(&mut self, id: i64) -> Answer {
+        match self.outstanding.iter().position(|question| question.asked_as == id) {
+            Some(index) => match self.outstanding.remove(index) {
+                Some(question) => Answer::To(question.asker, question.id),
+                None => Answer::Unasked,
+            },
+            None => Answer::Unasked,
+        }
+    }
+
+    /// The ids with which `asker` still waits, oldest first; they are answered by the node and the player's own later
+    /// answers to them must be swallowed, so they stay in the ledger as the node's.
+    pub fn take_over(&mut self, asker: Asker) -> impl Iterator<Item = i64> + '_ {
+        self.outstanding.iter_mut().filter(move |question| question.asker == asker).map(|question| {
+            question.asker = Asker::Node;
+            question.id
+        })
+    }
+
+    /// How many questions are outstanding.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+}

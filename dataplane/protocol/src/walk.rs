@@ -1,0 +1,170 @@
+//! Walking the frames of a stream: which bytes go on as they are, and which frames somebody has to see.
+//!
+//! A relay forwards *runs* of bytes. [`Walker::walk`] goes over what has been read, frame header by frame header, shows the
+//! frames of the watched ids to a visitor, and leaves everything that is to be forwarded in one unbroken run at the start of
+//! the buffer. What is left over at the end is the beginning of a frame that has not come whole; a frame longer than
+//! [`HOLD`] is not waited for but cut through as it comes.
+
+use crate::frame::{self, FrameError, Header};
+
+/// An incomplete frame up to this length (prefix included) waits until it is whole; a longer one is cut through.
+pub const HOLD: usize = 64 * 1024;
+
+/// The packet ids that a visitor wants to see: a set over 0 to 127. All other ids, negative ones too, pass untouched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WatchSet(u128);
+
+impl WatchSet {
+    /// The set of these ids. Panics (at compile time, where it is const) on an id above 127.
+    pub const fn of(ids: &[u8]) -> WatchSet {
+        let mut set = 0;
+        let mut index = 0;
+        while index < ids.len() {
+            assert!(ids[index] < 128, "only ids that fit one varint byte can be watched");
+            set |= 1 << ids[index];
+            index += 1;
+        }
+        WatchSet(set)
+    }
+
+    /// Every id that fits one varint byte.
+    pub const ALL: WatchSet = WatchSet(u128::MAX);
+
+    /// Whether the body of a frame begins with a watched id.
+    #[inline]
+    fn has(self, first_byte: u8) -> bool {
+        first_byte < 128 && self.0 >> first_byte & 1 == 1
+    }
+}
+
+/// What a visitor says of a watched frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Goes on, with whatever the visitor changed in place.
+    Pass,
+    /// Is left out.
+    Drop,
+    /// The walk ends before this frame, which stays unconsumed.
+    Stop,
+}
+
+/// What becomes of frames without a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Empty {
+    /// They go on as they are.
+    Pass,
+    /// They are left out and counted.
+    Drop,
+}
+
+/// A watched frame, whole, to be looked at or changed in place (never in length).
+#[derive(Debug)]
+pub struct Watched<'a> {
+    /// The packet id.
+    pub id: u8,
+    /// What follows the id.
+    pub payload: &'a mut [u8],
+}
+
+/// What a walk came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Walked {
+    /// `buffer[..forward]` is the run to send on.
+    pub forward: usize,
+    /// `buffer[consumed..]` has not been dealt with: it must stand at the start of the buffer of the next walk.
+    pub consumed: usize,
+    /// The visitor said [`Verdict::Stop`].
+    pub stopped: bool,
+    /// Frames that ended in this walk.
+    pub frames: u32,
+    /// Empty frames that were left out.
+    pub empty: u32,
+}
+
+/// The state of one direction of a stream between walks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Walker {
+    /// Bytes of a frame being cut through that are still to come.
+    passing: usize,
+}
+
+impl Walker {
+    /// Whether all that was forwarded ends at the end of a frame: only then may other frames be put between.
+    pub fn at_boundary(&self) -> bool {
+        self.passing == 0
+    }
+
+    /// Walks `buffer`, which begins where the last walk's `consumed` ended.
+    ///
+    /// # Errors
+    /// [`FrameError::LengthTooLong`]; nothing else can be wrong with a frame that is only passed on. Frames before the
+    /// malformed one are lost to the caller: the stream is beyond use.
+    pub fn walk(
+        &mut self,
+        buffer: &mut [u8],
+        watch: WatchSet,
+        empty: Empty,
+        mut visit: impl FnMut(Watched<'_>) -> Verdict,
+    ) -> Result<Walked, FrameError> {
+        let mut walked = Walked::default();
+        // Bytes `run..at` are to be forwarded but stand where they came; they are moved down to `forward` only if a
+        // frame before them was left out.
+        let mut run = 0;
+        let mut at = self.passing.min(buffer.len());
+        self.passing -= at;
+        if at > 0 && self.passing == 0 {
+            walked.frames += 1;
+        }
+        while let Some(Header { prefix, body }) = frame::header(&buffer[at..])? {
+            let start = at + prefix;
+            let whole = prefix + body;
+            let there = buffer.len() - at;
+            if whole > there {
+                if whole > HOLD {
+                    self.passing = whole - there;
+                    at = buffer.len();
+                }
+                break;
+            }
+            let end = at + whole;
+            let verdict = if body == 0 {
+                match empty {
+                    Empty::Pass => Verdict::Pass,
+                    Empty::Drop => {
+                        walked.empty += 1;
+                        Verdict::Drop
+                    }
+                }
+            } else if whole <= HOLD && watch.has(buffer[start]) {
+                visit(Watched { id: buffer[start], payload: &mut buffer[start + 1..end] })
+            } else {
+                Verdict::Pass
+            };
+            match verdict {
+                Verdict::Pass => {}
+                Verdict::Drop => {
+                    walked.forward = gather(buffer, walked.forward, run, at);
+                    run = end;
+                }
+                Verdict::Stop => {
+                    walked.stopped = true;
+                    break;
+                }
+            }
+            at = end;
+            walked.frames += 1;
+        }
+        walked.forward = gather(buffer, walked.forward, run, at);
+        walked.consumed = at;
+        Ok(walked)
+    }
+}
+
+/// Moves `buffer[run..end]` down to `forward` and returns where it ends there.
+#[inline]
+fn gather(buffer: &mut [u8], forward: usize, run: usize, end: usize) -> usize {
+    if forward != run {
+        buffer.copy_within(run..end, forward);
+    }
+    forward + (end - run)
+}

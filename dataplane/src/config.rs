@@ -1,0 +1,4 @@
+//! A node's configuration.
+/// How a node is set up.
+#[derive(Debug, Clone)]
+pub struct Config {}

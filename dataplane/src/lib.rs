@@ -1,0 +1,4 @@
+//! A MoonBridge node: logs players in, relays their frames, moves them between backends.
+pub mod config;
+pub mod node;
+pub mod registry;

@@ -1,0 +1,194 @@
+//! The node's live sessions: how the control plane's commands find them, and how their comings and goings get out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use moonbridge_proto::v1;
+use tokio::sync::{Notify, mpsc, oneshot};
+use uuid::Uuid;
+
+/// Commands that wait for one session; one more is refused as `session_busy`.
+const QUEUE: usize = 16;
+
+/// What can be asked of a session.
+#[derive(Debug)]
+pub enum SessionCommand {
+    /// Move the player to another backend.
+    Transfer {
+        /// The backend's name.
+        to: String,
+        /// W3C traceparent of the span that asked, or empty.
+        traceparent: String,
+        /// Gets the one outcome. Dropped unanswered only when the session has ended.
+        reply: oneshot::Sender<Outcome>,
+    },
+    /// Disconnect the player.
+    Kick {
+        /// Legacy text.
+        reason: String,
+        /// Gets the one outcome.
+        reply: oneshot::Sender<Outcome>,
+    },
+    /// Show text in the player's chat.
+    Message {
+        /// Legacy text.
+        text: String,
+        /// Gets the one outcome.
+        reply: oneshot::Sender<Outcome>,
+    },
+}
+
+/// How a command ended: whether it succeeded, and the reason and detail of `v1::CommandResult`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Whether it did what was asked.
+    pub succeeded: bool,
+    /// Reason, detail and phases.
+    pub result: v1::CommandResult,
+}
+
+/// Why a command did not get to its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undeliverable {
+    /// No such session here.
+    Gone,
+    /// Too many commands wait for it.
+    Busy,
+}
+
+struct Live {
+    session: v1::Session,
+    commands: mpsc::Sender<SessionCommand>,
+}
+
+/// What changed since the last [`Registry::take_changes`], newest state only: bounded by the sessions there were.
+#[derive(Default)]
+struct Changes {
+    set: HashMap<Uuid, ()>,
+    ended: HashMap<Uuid, String>,
+}
+
+#[derive(Default)]
+struct State {
+    live: HashMap<Uuid, Live>,
+    /// Kept only while somebody takes them.
+    changes: Option<Changes>,
+}
+
+/// The live sessions of a node. Touched when a session begins, changes backend or ends, never for a frame.
+#[derive(Default)]
+pub struct Registry {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// A session's entry in the registry, removed when dropped.
+pub struct Registration {
+    registry: Arc<Registry>,
+    id: Uuid,
+    reason: &'static str,
+    /// The commands for this session.
+    pub commands: mpsc::Receiver<SessionCommand>,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a session.
+    pub fn register(self: &Arc<Self>, id: Uuid, session: v1::Session) -> Registration {
+        let (sender, commands) = mpsc::channel(QUEUE);
+        let mut state = self.lock();
+        state.live.insert(id, Live { session, commands: sender });
+        if let Some(changes) = &mut state.changes {
+            changes.set.insert(id, ());
+        }
+        drop(state);
+        self.changed.notify_one();
+        Registration { registry: self.clone(), id, reason: "ended", commands }
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.lock().live.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every live session as it is now; from here on changes are kept for [`Registry::take_changes`].
+    pub fn subscribe(&self) -> Vec<v1::Session> {
+        let mut state = self.lock();
+        state.changes = Some(Changes::default());
+        state.live.values().map(|live| live.session.clone()).collect()
+    }
+
+    /// Nobody takes changes any more: forget them.
+    pub fn unsubscribe(&self) {
+        self.lock().changes = None;
+    }
+
+    /// What changed since the last call (or [`Registry::subscribe`]); at most one event a session.
+    pub fn take_changes(&self) -> Vec<v1::SessionEvent> {
+        use v1::session_event::Event;
+        let mut state = self.lock();
+        let Some(changes) = state.changes.replace(Changes::default()) else {
+            state.changes = None;
+            return Vec::new();
+        };
+        let set = changes.set.into_keys().filter_map(|id| state.live.get(&id)).map(|live| Event::Set(live.session.clone()));
+        let ended = changes.ended.into_iter().map(|(id, reason)| Event::Ended(v1::SessionEnded { id: id.to_string(), reason }));
+        set.chain(ended).map(|event| v1::SessionEvent { event: Some(event) }).collect()
+    }
+
+    /// Waits until there may be changes to take.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Hands a command to a session.
+    pub fn command(&self, id: &Uuid, command: SessionCommand) -> Result<(), (Undeliverable, SessionCommand)> {
+        let state = self.lock();
+        let Some(live) = state.live.get(id) else { return Err((Undeliverable::Gone, command)) };
+        live.commands.try_send(command).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(command) => (Undeliverable::Busy, command),
+            mpsc::error::TrySendError::Closed(command) => (Undeliverable::Gone, command),
+        })
+    }
+}
+
+impl Registration {
+    /// The player is on this backend now.
+    pub fn moved(&self, backend: &str) {
+        let mut state = self.registry.lock();
+        if let Some(live) = state.live.get_mut(&self.id) {
+            live.session.backend = backend.to_owned();
+        }
+        if let Some(changes) = &mut state.changes {
+            changes.set.insert(self.id, ());
+        }
+        drop(state);
+        self.registry.changed.notify_one();
+    }
+
+    /// Says why the session ends, for the event that the drop makes.
+    pub fn ending(&mut self, reason: &'static str) {
+        self.reason = reason;
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut state = self.registry.lock();
+        state.live.remove(&self.id);
+        if let Some(changes) = &mut state.changes {
+            changes.set.remove(&self.id);
+            changes.ended.insert(self.id, self.reason.to_owned());
+        }
+        drop(state);
+        self.registry.changed.notify_one();
+    }
+}

@@ -1,0 +1,1 @@
+//! MoonBridge's harness, end-to-end tests and benchmarks
