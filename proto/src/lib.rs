@@ -1,5 +1,6 @@
 //! MoonBridge's control protocol: .proto files, generated types, the validated snapshot, telemetry and TLS set-up.
 
+pub mod routing;
 pub mod snapshot;
 
 /// The generated types and services of package `moonbridge.v1`.

@@ -1,4 +1,107 @@
-//! The snapshot: validated once, then only read.
-/// TODO(helper)
-#[derive(Debug, Clone)]
-pub struct Snapshot {}
+//! All that a node runs on, at one revision: validated once at the edge, then only read.
+//!
+//! A [`Snapshot`] is made from a [`v1::Snapshot`] (`TryFrom`), or from an older one and a [`v1::SnapshotDelta`]
+//! ([`Snapshot::apply`]). Both report every mistake there is, each with the path of its field, and change nothing if there is one.
+
+mod backend;
+mod delta;
+mod mistakes;
+mod route;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use backend::{Address, AddressError, Backend, Forwarding, MAX_NAME};
+pub use route::{MAX_ROUTE_BACKENDS, MAX_ROUTE_HOST, OnKick, Route};
+pub use settings::{FAVICON_SIDE, MAX_FAVICON, MAX_MOTD, Settings};
+
+use crate::v1;
+use mistakes::{At, Mistakes};
+
+/// Settings, backends and routes at one revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Which state of the resources this is.
+    pub revision: Revision,
+    /// Network-wide settings.
+    pub settings: Settings,
+    /// The backends by name.
+    pub backends: BTreeMap<String, Arc<Backend>>,
+    /// The routes by host, as [`crate::routing::normalise_host`] writes it.
+    pub routes: BTreeMap<String, Arc<Route>>,
+}
+
+/// Which state of the resources: the store it is of, and the newest modification among the resources themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Revision {
+    /// The store's own id.
+    pub store_id: String,
+    /// Grows with every change of a resource; comparable within one store only.
+    pub number: u64,
+}
+
+impl TryFrom<v1::Snapshot> for Snapshot {
+    type Error = Vec<v1::FieldError>;
+
+    fn try_from(raw: v1::Snapshot) -> Result<Self, Self::Error> {
+        let mut mistakes = Mistakes::default();
+        let root = At::root();
+        let revision = mistakes::revision(raw.revision, &root.field("revision"), &mut mistakes);
+        // Absent settings are the defaults: a fresh store has none.
+        let settings = raw.settings.map(|raw| settings::validate(raw, &root.field("settings"), &mut mistakes)).unwrap_or_default();
+        let mut snapshot = Self { revision, settings, ..Self::default() };
+        for (index, raw) in raw.backends.into_iter().enumerate() {
+            let at = root.item("backends", index);
+            let backend = backend::validate(raw, &at, &mut mistakes);
+            if snapshot.backends.contains_key(&backend.name) {
+                mistakes.add(&at.field("name"), format!("the backend {:?} is in the list twice", backend.name));
+            }
+            snapshot.backends.insert(backend.name.clone(), Arc::new(backend));
+        }
+        for (index, raw) in raw.routes.into_iter().enumerate() {
+            let at = root.item("routes", index);
+            let route = route::validate(raw, &at, &mut mistakes);
+            if snapshot.routes.contains_key(&route.host) {
+                mistakes.add(&at.field("host"), format!("the route {:?} is in the list twice", route.host));
+            }
+            snapshot.routes.insert(route.host.clone(), Arc::new(route));
+        }
+        mistakes.into_result(snapshot)
+    }
+}
+
+impl From<&Snapshot> for v1::Snapshot {
+    fn from(snapshot: &Snapshot) -> Self {
+        Self {
+            revision: Some((&snapshot.revision).into()),
+            settings: Some((&snapshot.settings).into()),
+            backends: snapshot.backends.values().map(|backend| (&**backend).into()).collect(),
+            routes: snapshot.routes.values().map(|route| (&**route).into()).collect(),
+        }
+    }
+}
+
+impl From<&Revision> for v1::Revision {
+    fn from(revision: &Revision) -> Self {
+        Self { store_id: revision.store_id.clone(), number: revision.number }
+    }
+}
+
+impl From<v1::Revision> for Revision {
+    fn from(raw: v1::Revision) -> Self {
+        Self { store_id: raw.store_id, number: raw.number }
+    }
+}
+
+impl std::fmt::Display for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.number, self.store_id)
+    }
+}
+
+impl std::fmt::Display for v1::FieldError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.problem)
+    }
+}
