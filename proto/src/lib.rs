@@ -1,5 +1,6 @@
 //! MoonBridge's control protocol: .proto files, generated types, the validated snapshot, telemetry and TLS set-up.
 
+pub mod config;
 pub mod routing;
 pub mod snapshot;
 
