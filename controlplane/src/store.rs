@@ -1,9 +1,12 @@
 //! Where the control plane keeps what it knows: one trait, two implementations, one conformance suite for both
-//! (`tests/store_conformance.rs`).
+//! (`testing/tests/store_conformance.rs`).
 //!
 //! Keys are UTF-8 paths below the store's own prefix; values are encoded protobuf messages. A *revision* is the store's own
-//! counter: every committed transaction that changes something moves it by one.
+//! counter: every committed transaction that changes something moves it by one (etcd's moves for other users of the cluster, too).
 
+pub mod embedded;
+
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -35,7 +38,7 @@ pub struct List {
     pub prefix: String,
     /// Only keys after this one (exclusive); empty means from the beginning.
     pub after: String,
-    /// At most so many entries; 0 means the implementation's own limit (1,000).
+    /// At most so many entries; 0 means [`PAGE`], and more than that is cut down to it.
     pub limit: usize,
     /// As of this revision; `None` means the newest. Pages of one listing give the first page's revision.
     pub at: Option<StoreRevision>,
@@ -91,6 +94,68 @@ pub struct Txn {
 /// etcd's default `--max-txn-ops`.
 pub const MAX_OPERATIONS: usize = 128;
 
+/// etcd's default `--max-request-bytes`: 1.5 MiB for a whole transaction, keys and values.
+pub const MAX_BYTES: usize = 1_572_864;
+
+/// What a compare or a change is counted as beside its key and value: its encoding, and the store's prefix.
+const OPERATION_BYTES: usize = 64;
+
+/// The most entries of a page.
+pub const PAGE: usize = 1_000;
+
+impl Txn {
+    /// What both stores refuse, so that nothing works with one store only.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`]: too many operations, too many bytes, an empty key, a key changed twice, a negative lease.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let invalid = |problem: String| Err(StoreError::Invalid(problem));
+        if self.compares.len() > MAX_OPERATIONS || self.changes.len() > MAX_OPERATIONS {
+            let (compares, changes) = (self.compares.len(), self.changes.len());
+            return invalid(format!("{compares} compares and {changes} changes; at most {MAX_OPERATIONS} of each"));
+        }
+        let mut bytes = OPERATION_BYTES * (self.compares.len() + self.changes.len());
+        for Compare::Absent(key) | Compare::Modified(key, _) | Compare::Present(key) in &self.compares {
+            bytes += key.len();
+            if key.is_empty() {
+                return invalid("an empty key".into());
+            }
+        }
+        let mut changed = BTreeSet::new();
+        for change in &self.changes {
+            let key = match change {
+                Change::Put { key, value, lease } => {
+                    bytes += value.len();
+                    if *lease < 0 {
+                        return invalid(format!("the lease {lease} of {key:?} is negative"));
+                    }
+                    key
+                }
+                Change::Delete(key) => key,
+            };
+            bytes += key.len();
+            if key.is_empty() {
+                return invalid("an empty key".into());
+            }
+            if !changed.insert(key) {
+                return invalid(format!("{key:?} is changed twice"));
+            }
+        }
+        if bytes > MAX_BYTES {
+            return invalid(format!("{bytes} bytes; at most {MAX_BYTES}"));
+        }
+        Ok(())
+    }
+}
+
+impl List {
+    /// How many entries a page of this listing may hold: 1 to [`PAGE`].
+    #[must_use]
+    pub fn page(&self) -> usize {
+        if self.limit == 0 { PAGE } else { self.limit.min(PAGE) }
+    }
+}
+
 /// What became of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Committed {
@@ -114,7 +179,8 @@ pub enum Event {
     },
 }
 
-/// The events of one or more whole revisions, in order; never half a revision.
+/// The events of one or more whole revisions, in order; never half a revision. One without events says that nothing
+/// happened to the watched keys up to its revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// The newest revision that this batch brings the watcher to.
@@ -158,21 +224,32 @@ pub trait Store: Send + Sync + 'static {
     /// A page of a listing.
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] if `list.at` is no longer kept.
+    /// [`StoreError::Compacted`] if `list.at` is no longer kept, [`StoreError::Invalid`] if it is still to come.
     async fn list(&self, list: List) -> Result<Page, StoreError>;
 
-    /// Carries out a transaction.
+    /// Carries out a transaction. It is durable before this returns (keys under a lease may be kept in memory only).
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] (see [`Txn::check`]), [`StoreError::NoLease`]; after [`StoreError::Unavailable`] it may have been
+    /// carried out or not.
     async fn txn(&self, txn: Txn) -> Result<Committed, StoreError>;
 
-    /// All changes of keys with this prefix, from revision `from` (inclusive) on.
+    /// All changes of keys with this prefix, from revision `from` (inclusive) on, which may be still to come. A revision that is
+    /// no longer kept, and a watcher that reads too slowly, come out as [`StoreError::Compacted`] on the watch itself.
     async fn watch(&self, prefix: &str, from: StoreRevision) -> Result<Watch, StoreError>;
 
-    /// A new lease for this long.
+    /// A new lease for this long (etcd rounds up to whole seconds, at least 2).
     async fn lease_grant(&self, ttl: Duration) -> Result<LeaseId, StoreError>;
 
     /// Lets the lease live for its whole time again.
+    ///
+    /// # Errors
+    /// [`StoreError::NoLease`] if it has ended.
     async fn lease_keep_alive(&self, lease: LeaseId) -> Result<(), StoreError>;
 
     /// Ends the lease; its keys are removed in one revision (or a few, if they are very many).
+    ///
+    /// # Errors
+    /// [`StoreError::NoLease`] if it has ended before.
     async fn lease_revoke(&self, lease: LeaseId) -> Result<(), StoreError>;
 }
