@@ -1,1 +1,2 @@
 //! MoonBridge's harness, end-to-end tests and benchmarks
+pub mod bench;

@@ -1,0 +1,11 @@
+//! What the benchmarks are made of: a load that checks every echo, the backend that echoes, the processes around them,
+//! and what is measured of them. `testing/benchmarks/README.md` says how to run and read them.
+
+pub mod echo;
+pub mod frames;
+pub mod load;
+pub mod login;
+pub mod measure;
+pub mod processes;
+pub mod relay;
+pub mod report;

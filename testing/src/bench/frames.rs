@@ -1,0 +1,121 @@
+//! The benchmark's frames: an id that nobody between player and backend looks at, a sequence number, a pattern.
+//!
+//! Their wire form is the same in both directions, so an echo is the very bytes that came.
+
+use anyhow::{Context as _, bail, ensure};
+use moonbridge_protocol::{frame, wire};
+
+/// The packet id: in play, unknown to protocol 5 serverbound, and of no interest to a proxy clientbound.
+pub const ID: u8 = 0x50;
+
+/// Bytes of a payload that the sequence number takes.
+pub const SEQUENCE: usize = 8;
+
+/// How many different patterns there are, each the one before moved on by a byte.
+const PATTERNS: usize = 251;
+
+/// Makes and checks the frames of one connection.
+#[derive(Debug, Clone)]
+pub struct Frames {
+    /// Length prefix and id, the same for every frame.
+    head: Vec<u8>,
+    /// The pattern of frame n begins at n modulo [`PATTERNS`].
+    pattern: Vec<u8>,
+    /// Bytes of pattern in a frame.
+    fill: usize,
+}
+
+impl Frames {
+    /// Frames with payloads of `payload` bytes (at least [`SEQUENCE`]); `connection` makes their pattern their own.
+    pub fn new(payload: usize, connection: usize) -> anyhow::Result<Self> {
+        let fill = payload.checked_sub(SEQUENCE).with_context(|| format!("a payload has at least {SEQUENCE} bytes"))?;
+        ensure!(payload < frame::MAX_FRAME, "a payload has less than {} bytes", frame::MAX_FRAME);
+        let mut head = Vec::new();
+        wire::put_varint(&mut head, i32::try_from(payload + 1)?);
+        head.push(ID);
+        let pattern = (0..fill + PATTERNS).map(|at| (at * 31 + at / 251 + connection * 97) as u8).collect();
+        Ok(Frames { head, pattern, fill })
+    }
+
+    /// Bytes of one whole frame.
+    pub fn whole(&self) -> usize {
+        self.head.len() + SEQUENCE + self.fill
+    }
+
+    /// Appends frame number `sequence`.
+    pub fn put(&self, out: &mut Vec<u8>, sequence: u64) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(&sequence.to_be_bytes());
+        out.extend_from_slice(self.pattern_of(sequence));
+    }
+
+    /// Whether `whole` is frame number `sequence`, to the last byte.
+    pub fn check(&self, whole: &[u8], sequence: u64) -> anyhow::Result<()> {
+        let body = whole.strip_prefix(self.head.as_slice());
+        let Some((number, fill)) = body.and_then(|body| body.split_first_chunk::<SEQUENCE>()) else {
+            bail!("echo {sequence} has another length than was sent");
+        };
+        let number = u64::from_be_bytes(*number);
+        ensure!(number == sequence, "echo {sequence} expected, {number} came: lost, repeated or out of order");
+        ensure!(fill == self.pattern_of(sequence), "echo {sequence} has another payload than was sent");
+        Ok(())
+    }
+
+    fn pattern_of(&self, sequence: u64) -> &[u8] {
+        let start = (sequence % PATTERNS as u64) as usize;
+        &self.pattern[start..start + self.fill]
+    }
+}
+
+/// A frame at the start of some bytes: how long it is, and whether it is one of the benchmark's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// Bytes of the whole frame.
+    pub whole: usize,
+    /// Its id is [`ID`].
+    pub ours: bool,
+}
+
+/// The frame at the start of `bytes`; `None` if it is not all there yet.
+pub fn next(bytes: &[u8]) -> anyhow::Result<Option<Next>> {
+    let Some(frame::Header { prefix, body }) = frame::header(bytes)? else { return Ok(None) };
+    let whole = prefix + body;
+    Ok((whole <= bytes.len()).then(|| Next { whole, ours: body > 0 && bytes[prefix] == ID }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_itself_and_no_other() {
+        for payload in [8, 9, 32, 500, 30_000] {
+            let frames = Frames::new(payload, 1).unwrap();
+            let mut bytes = Vec::new();
+            frames.put(&mut bytes, 700);
+            assert_eq!(bytes.len(), frames.whole());
+            assert_eq!(next(&bytes).unwrap(), Some(Next { whole: bytes.len(), ours: true }));
+            assert_eq!(next(&bytes[..bytes.len() - 1]).unwrap(), None);
+            frames.check(&bytes, 700).unwrap();
+            frames.check(&bytes, 701).unwrap_err();
+            for at in 0..bytes.len() {
+                bytes[at] ^= 1;
+                assert!(frames.check(&bytes, 700).is_err(), "byte {at} of payload {payload} is not checked");
+                bytes[at] ^= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn patterns_of_neighbours_differ() {
+        let (one, other) = (Frames::new(32, 0).unwrap(), Frames::new(32, 1).unwrap());
+        assert_ne!(one.pattern_of(5), one.pattern_of(6));
+        assert_ne!(one.pattern_of(5), other.pattern_of(5));
+    }
+
+    #[test]
+    fn a_payload_without_room_for_the_sequence_is_refused() {
+        Frames::new(7, 0).unwrap_err();
+        Frames::new(frame::MAX_FRAME, 0).unwrap_err();
+    }
+}

@@ -1,0 +1,191 @@
+//! The processes around the load: the echo backend and the bare relay (this binary again), a control plane and a node.
+//!
+//! Each is ended by its own id when its handle is dropped. Ports are free ones, found just before.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use moonbridge_proto::v1;
+use moonbridge_proto::v1::admin_service_client::AdminServiceClient;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::login;
+
+/// How long a process may take until it serves.
+const START: Duration = Duration::from_secs(20);
+
+/// A process of ours; dropping it ends it.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    name: &'static str,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`, on one CPU if `cpu` says so (by `taskset`, which replaces itself), its stderr in a file in `dir`.
+    fn start(name: &'static str, command: &Command, cpu: Option<usize>, dir: &Path) -> anyhow::Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let mut pinned;
+        match cpu {
+            Some(cpu) => {
+                pinned = Command::new("taskset");
+                pinned.arg("-c").arg(cpu.to_string()).arg(command.get_program());
+            }
+            None => pinned = Command::new(command.get_program()),
+        }
+        pinned.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
+        let child = pinned.spawn().with_context(|| format!("starting {:?}", pinned.get_program()))?;
+        Ok(Process { child, name, log })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Fails, with the end of its log, if it has ended.
+    fn check(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("the {} ended ({status}):\n{}", self.name, self.log_end()),
+        }
+    }
+
+    fn log_end(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// This binary again, in one of its hidden roles; it prints the address it serves.
+pub fn role(role: &'static str, args: &[String], cpu: Option<usize>, dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(role).args(args);
+    let mut process = Process::start(role, &command, cpu, dir)?;
+    let stdout = process.child.stdout.take().context("no stdout")?;
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line)?;
+    let address = line.trim().parse().with_context(|| format!("the {role} did not say its address: {}", process.log_end()))?;
+    Ok((process, address))
+}
+
+/// A node and its control plane, each a process of the `moonbridge` binary, whose one route leads to one backend.
+#[derive(Debug)]
+pub struct Network {
+    /// The node.
+    pub node: Process,
+    /// Where players connect.
+    pub address: SocketAddr,
+    _control: Process,
+}
+
+/// How a [`Network`] is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// The `moonbridge` binary.
+    pub binary: &'a Path,
+    /// Where the one route leads.
+    pub backend: SocketAddr,
+    /// Worker threads of the node; 0 leaves it to the node.
+    pub workers: usize,
+    /// The CPU of the node, if it is to have one.
+    pub node_cpu: Option<usize>,
+}
+
+impl Network {
+    /// Starts both and waits until a player can log in.
+    pub async fn start(setup: Setup<'_>, dir: &TempDir) -> anyhow::Result<Self> {
+        let (control_address, address) = (free_port()?, free_port()?);
+        let data = dir.path().join("store");
+        fs::create_dir_all(&data)?;
+        let control_file = dir.path().join("controlplane.toml");
+        fs::write(&control_file, format!("listen = \"{control_address}\"\n[store]\nembedded = {{ data_dir = {data:?} }}\n"))?;
+        let mut control = Process::start(
+            "controlplane",
+            Command::new(setup.binary).arg("controlplane").arg("--config").arg(&control_file),
+            None,
+            dir.path(),
+        )?;
+        within(START, "set up the route", &mut control, || configure(control_address, setup.backend)).await?;
+
+        let node_file = dir.path().join("dataplane.toml");
+        fs::write(
+            &node_file,
+            format!("name = \"bench\"\nlisten = \"{address}\"\ncontrol = [\"http://{control_address}\"]\nworkers = {}\n", setup.workers),
+        )?;
+        let command = &mut Command::new(setup.binary);
+        let mut node = Process::start("dataplane", command.arg("dataplane").arg("--config").arg(&node_file), setup.node_cpu, dir.path())?;
+        within(START, "log in through the node", &mut node, || async move {
+            login::player(&mut TcpStream::connect(address).await?, "bench_start").await.map(drop)
+        })
+        .await?;
+        Ok(Network { node, address, _control: control })
+    }
+}
+
+/// Tries again until it works, the process ends, or the time is up.
+async fn within<F: Future<Output = anyhow::Result<()>>>(
+    limit: Duration,
+    what: &str,
+    process: &mut Process,
+    attempt: impl Fn() -> F,
+) -> anyhow::Result<()> {
+    let start = Instant::now();
+    loop {
+        process.check()?;
+        let error = match timeout(Duration::from_secs(5), attempt()).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(_) => "no answer within 5 s".to_owned(),
+        };
+        ensure!(start.elapsed() < limit, "could not {what} within {limit:?}: {error}\n{}", process.log_end());
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn configure(control: SocketAddr, backend: SocketAddr) -> anyhow::Result<()> {
+    let mut admin = AdminServiceClient::connect(format!("http://{control}")).await?;
+    let backend =
+        v1::Backend { name: "echo".to_owned(), address: backend.to_string(), forwarding: v1::Forwarding::None.into(), drained: false };
+    admin.set_backend(v1::SetBackendRequest { backend: Some(backend), keep_drained: false }).await?;
+    let route = v1::Route { host: "*".to_owned(), backends: vec!["echo".to_owned()], on_kick: v1::OnKick::Disconnect.into() };
+    admin.set_route(v1::SetRouteRequest { route: Some(route) }).await?;
+    Ok(())
+}
+
+fn free_port() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// The `moonbridge` binary beside this one, built anew if cargo finds it missing or older than its sources.
+pub fn moonbridge() -> anyhow::Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    let folder = here.parent().context("this binary is in no folder")?;
+    let binary = folder.join("moonbridge");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "-p", "moonbridge-cli", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    eprintln!("Making sure that {} is built from the sources as they are …", binary.display());
+    let status = build.status().context("starting cargo (or name a binary with --moonbridge)")?;
+    ensure!(status.success(), "the moonbridge binary could not be built");
+    ensure!(binary.is_file(), "cargo put the moonbridge binary elsewhere than {}: name it with --moonbridge", binary.display());
+    Ok(binary)
+}
