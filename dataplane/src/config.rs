@@ -1,8 +1,12 @@
 //! A node's configuration: what it is, whom it talks to, and its limits.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use moonbridge_proto::config::{ConfigErrors, Fields, read_file};
+use moonbridge_proto::connect::{self, ConnectError};
+use moonbridge_proto::tls::ClientTls;
 
 /// How a node is set up.
 #[derive(Debug, Clone)]
@@ -13,6 +17,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// URLs of the control-plane replicas, tried in turn.
     pub control: Vec<String>,
+    /// How to recognise the replicas, and how to show them who this node is; needed for `https://` URLs.
+    pub control_tls: Option<ClientTls>,
     /// A file that holds the token to show to the control plane.
     pub token_file: Option<PathBuf>,
     /// The token itself; goes before `token_file`. Never read from a configuration file: `moonbridge up` sets it.
@@ -78,12 +84,125 @@ pub struct Telemetry {
     pub otlp_endpoint: Option<String>,
 }
 
+/// The longest of all times: an hour.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// The longest name of a node, in bytes.
+const MAX_NAME: usize = 64;
+
+/// The most replicas that may be named.
+const MAX_CONTROL: usize = 64;
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or every mistake in it.
+    pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
+        Self::parse(&read_file(path)?)
+    }
+
+    /// Reads a configuration; what it does not mention has its default. Files that it names are not opened.
+    ///
+    /// # Errors
+    /// Every mistake in it, with the path of its field and what was expected.
+    pub fn parse(text: &str) -> Result<Self, ConfigErrors> {
+        let mut fields = Fields::parse(text)?;
+        let mut config = Self::default();
+        if let Some(name) = fields.string("name") {
+            if name.len() > MAX_NAME || name.chars().any(char::is_control) {
+                fields.wrong("name", format!("expected at most {MAX_NAME} bytes, none of them control characters"));
+            }
+            config.name = name;
+        }
+        set(&mut config.listen, fields.socket_address("listen"));
+        set(&mut config.control, fields.strings("control"));
+        config.control_tls = fields.table("control_tls", ClientTls::read);
+        config.token_file = fields.path("token_file");
+        set(&mut config.allow_insecure_control, fields.bool("allow_insecure_control"));
+        set(&mut config.workers, fields.integer("workers", 0..=1_024));
+        set(&mut config.admit_without_control, fields.bool("admit_without_control"));
+        fields.table("timeouts", |fields| config.timeouts.read(fields));
+        fields.table("limits", |fields| config.limits.read(fields));
+        fields.table("telemetry", |fields| config.telemetry.otlp_endpoint = fields.string("otlp_endpoint"));
+        config.check_control(&mut fields);
+        fields.finish()?;
+        Ok(config)
+    }
+
+    fn check_control(&self, fields: &mut Fields) {
+        if self.control.is_empty() || self.control.len() > MAX_CONTROL {
+            fields.wrong(
+                "control",
+                format!("expected 1 to {MAX_CONTROL} URLs of control-plane replicas, such as [\"http://127.0.0.1:25590\"]"),
+            );
+        }
+        for (index, url) in self.control.iter().enumerate() {
+            match connect::channel(url, None, self.allow_insecure_control) {
+                Ok(_) => {}
+                // Its files are read when it is connected to.
+                Err(ConnectError::NoTls(_)) if self.control_tls.is_some() => {}
+                Err(ConnectError::NoTls(_)) => fields.wrong(
+                    &format!("control[{index}]"),
+                    format!("{url} needs the authority of the replica's certificate: give control_tls = {{ ca = \"FILE\" }}"),
+                ),
+                Err(ConnectError::Plaintext(_)) => fields.wrong(
+                    &format!("control[{index}]"),
+                    format!("{url} is plaintext to another machine: use https and control_tls, or set allow_insecure_control = true"),
+                ),
+                Err(error) => fields.wrong(&format!("control[{index}]"), error.to_string()),
+            }
+        }
+    }
+}
+
+impl Timeouts {
+    fn read(&mut self, fields: &mut Fields) {
+        let times = [
+            ("handshake", &mut self.handshake),
+            ("login", &mut self.login),
+            ("connect", &mut self.connect),
+            ("player_read", &mut self.player_read),
+            ("backend_read", &mut self.backend_read),
+            ("write_stall", &mut self.write_stall),
+            ("transfer", &mut self.transfer),
+            ("fence", &mut self.fence),
+            ("pause", &mut self.pause),
+        ];
+        for (name, time) in times {
+            set(time, fields.duration(name, Duration::from_millis(100)..=LONGEST));
+        }
+        set(&mut self.drain, fields.duration("drain", Duration::ZERO..=LONGEST));
+    }
+}
+
+impl Limits {
+    fn read(&mut self, fields: &mut Fields) {
+        set(&mut self.connections_before_login, fields.integer("connections_before_login", 1..=1_000_000));
+        // A transfer must be able to hold at least one frame of the largest size and what came with it.
+        set(&mut self.transfer_buffer, fields.size("transfer_buffer", 4 << 20..=1 << 30));
+        set(&mut self.node_buffers, fields.size("node_buffers", 16 << 20..=1 << 40));
+        set(&mut self.fallback_tries, fields.integer("fallback_tries", 0..=100));
+        set(&mut self.empty_frames_per_second, fields.integer("empty_frames_per_second", 1..=1_000_000));
+        if self.node_buffers < self.transfer_buffer {
+            fields.wrong("node_buffers", "expected at least transfer_buffer: no transfer could begin");
+        }
+    }
+}
+
+fn set<T>(field: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *field = given;
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 25565),
             control: vec!["http://127.0.0.1:25590".to_owned()],
+            control_tls: None,
             token_file: None,
             token: None,
             allow_insecure_control: false,
@@ -122,5 +241,125 @@ impl Default for Limits {
             fallback_tries: 5,
             empty_frames_per_second: 100,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(text: &str) -> Vec<String> {
+        Config::parse(text).map_err(|errors| errors.0.iter().map(ToString::to_string).collect()).expect_err("a mistake")
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let config = Config::parse("").expect("valid");
+        assert_eq!(config.listen.to_string(), "127.0.0.1:25565");
+        assert_eq!(config.control, ["http://127.0.0.1:25590"]);
+        assert!(!config.name.is_empty() && config.admit_without_control && !config.allow_insecure_control);
+        assert_eq!((config.timeouts, config.limits, config.telemetry), Default::default());
+    }
+
+    #[test]
+    fn every_field_is_read() {
+        let config = Config::parse(
+            r#"
+            name = "edge-1"
+            listen = "[::]:25565"
+            control = ["https://cp-1.example.net:25590", "http://[::1]:25590"]
+            control_tls = { ca = "ca.pem", cert = "node.pem", key = "node.key", domain = "cp" }
+            token_file = "/etc/moonbridge/token"
+            allow_insecure_control = false
+            workers = 3
+            admit_without_control = false
+            [timeouts]
+            handshake = "1s"
+            login = "2s"
+            connect = "500ms"
+            player_read = "4s"
+            backend_read = "5s"
+            write_stall = "6s"
+            transfer = "7s"
+            fence = "8s"
+            pause = "9s"
+            drain = "0s"
+            [limits]
+            connections_before_login = 11
+            transfer_buffer = "4 MiB"
+            node_buffers = "1 GiB"
+            fallback_tries = 0
+            empty_frames_per_second = 13
+            [telemetry]
+            otlp_endpoint = "http://127.0.0.1:4317"
+            "#,
+        )
+        .expect("valid");
+        let seconds = Duration::from_secs;
+        let timeouts = Timeouts {
+            handshake: seconds(1),
+            login: seconds(2),
+            connect: Duration::from_millis(500),
+            player_read: seconds(4),
+            backend_read: seconds(5),
+            write_stall: seconds(6),
+            transfer: seconds(7),
+            fence: seconds(8),
+            pause: seconds(9),
+            drain: seconds(0),
+        };
+        let limits = Limits {
+            connections_before_login: 11,
+            transfer_buffer: 4 << 20,
+            node_buffers: 1 << 30,
+            fallback_tries: 0,
+            empty_frames_per_second: 13,
+        };
+        assert_eq!((config.name.as_str(), config.workers, config.admit_without_control), ("edge-1", 3, false));
+        assert_eq!(config.listen.to_string(), "[::]:25565");
+        assert_eq!(config.control.len(), 2);
+        assert_eq!(config.control_tls.and_then(|tls| tls.domain).as_deref(), Some("cp"));
+        assert_eq!(config.token_file, Some(PathBuf::from("/etc/moonbridge/token")));
+        assert_eq!((config.timeouts, config.limits), (timeouts, limits));
+        assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4317"));
+    }
+
+    #[test]
+    fn every_mistake_is_reported_at_once_with_its_field() {
+        let found = mistakes(
+            "listen = \"localhost\"\ncontrol = [\"http://10.0.0.1:25590\", \"https://cp:25590\", \"cp\"]\ntoken = \"x\"\nworkers = -1\n\
+             [timeouts]\nlogin = 15\nlogn = \"15s\"\n[limits]\ntransfer_buffer = \"64 MiB\"\nnode_buffers = \"32 MiB\"",
+        );
+        let fields: Vec<&str> = found.iter().filter_map(|mistake| mistake.split(": ").next()).collect();
+        let expected = [
+            "listen",
+            "workers",
+            "timeouts.login",
+            "timeouts.logn",
+            "limits.node_buffers",
+            "control[0]",
+            "control[1]",
+            "control[2]",
+            "token",
+        ];
+        assert_eq!(fields, expected, "{found:#?}");
+        assert!(found[3].contains("\"login\""), "{found:#?}");
+        assert!(found[5].contains("allow_insecure_control"), "{found:#?}");
+        assert!(found[8].contains("token_file"), "{found:#?}");
+    }
+
+    #[test]
+    fn plaintext_to_another_machine_is_by_permission_only_and_no_control_is_a_mistake() {
+        let text = "control = [\"http://10.0.0.1:25590\"]";
+        assert_eq!(mistakes(text).len(), 1);
+        assert!(Config::parse(&format!("allow_insecure_control = true\n{text}")).is_ok());
+        assert!(mistakes("control = []")[0].starts_with("control: expected 1 to 64 URLs"));
+    }
+
+    #[test]
+    fn syntax_errors_have_a_place_and_missing_files_a_name() {
+        assert!(mistakes("a = \n")[0].starts_with("line 1, column "), "{:?}", mistakes("a = \n"));
+        let missing = Config::load(Path::new("/nonexistent/node.toml")).expect_err("no such file");
+        assert_eq!(missing.0[0].field, "/nonexistent/node.toml");
     }
 }
