@@ -63,7 +63,8 @@ pub struct Frame<'a> {
 impl Frame<'_> {
     /// Whether the frame has no body at all (some 1.7 clients send such).
     pub fn is_empty(&self) -> bool {
-        self.whole.len() == 1
+        // A prefix may be longer than it need be: `80 00` is an empty frame, too.
+        matches!(header(self.whole), Ok(Some(Header { body: 0, .. })))
     }
 }
 
@@ -86,14 +87,22 @@ pub fn first(bytes: &[u8], limit: usize) -> Result<Option<Frame<'_>>, FrameError
     Ok(Some(Frame { id, payload: reader.rest(), whole }))
 }
 
-/// Appends a frame with this id whose payload `write` appends.
+/// Appends a frame with this id whose payload `write` appends: at most [`MAX_FRAME`] bytes with the id.
 pub fn put(out: &mut Vec<u8>, id: i32, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     wire::put_varint(out, id);
     write(out);
     let body = out.len() - start;
     debug_assert!(body <= MAX_FRAME, "a frame of {body} bytes");
-    let mut prefix = Vec::with_capacity(MAX_HEADER);
-    wire::put_varint(&mut prefix, body as i32);
-    out.splice(start..start, prefix);
+    let prefix = [body as u8 | 0x80, (body >> 7) as u8 | 0x80, (body >> 14) as u8];
+    let length = match body {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        _ => 3,
+    };
+    out.splice(start..start, prefix.into_iter().take(length));
+    // The prefix's last byte has no mark that another follows.
+    if let Some(last) = out.get_mut(start + length - 1) {
+        *last &= 0x7f;
+    }
 }

@@ -27,6 +27,11 @@ impl WatchSet {
         WatchSet(set)
     }
 
+    /// This set and one more id. Panics as [`WatchSet::of`] does.
+    pub const fn with(self, id: u8) -> WatchSet {
+        WatchSet(self.0 | WatchSet::of(&[id]).0)
+    }
+
     /// Every id that fits one varint byte.
     pub const ALL: WatchSet = WatchSet(u128::MAX);
 
@@ -79,6 +84,9 @@ pub struct Walked {
     pub frames: u32,
     /// Empty frames that were left out.
     pub empty: u32,
+    /// What stands at `consumed` is a malformed length prefix: nothing more can come of the stream, and the next walk says so
+    /// with an error. Whoever forwards what came before it need not wait for more bytes.
+    pub malformed: bool,
 }
 
 /// The state of one direction of a stream between walks.
@@ -97,8 +105,9 @@ impl Walker {
     /// Walks `buffer`, which begins where the last walk's `consumed` ended.
     ///
     /// # Errors
-    /// [`FrameError::LengthTooLong`]; nothing else can be wrong with a frame that is only passed on. Frames before the
-    /// malformed one are lost to the caller: the stream is beyond use.
+    /// [`FrameError::LengthTooLong`], once the malformed prefix stands at the start of `buffer`; nothing else can be wrong
+    /// with a frame that is only passed on. Frames before a malformed one are walked as ever ([`Walked::malformed`]), so
+    /// that what comes of a stream does not depend on how its bytes were cut into reads.
     pub fn walk(
         &mut self,
         buffer: &mut [u8],
@@ -115,7 +124,16 @@ impl Walker {
         if at > 0 && self.passing == 0 {
             walked.frames += 1;
         }
-        while let Some(Header { prefix, body }) = frame::header(&buffer[at..])? {
+        loop {
+            let Header { prefix, body } = match frame::header(&buffer[at..]) {
+                Ok(Some(header)) => header,
+                Ok(None) => break,
+                Err(error) if at == 0 => return Err(error),
+                Err(_) => {
+                    walked.malformed = true;
+                    break;
+                }
+            };
             let start = at + prefix;
             let whole = prefix + body;
             let there = buffer.len() - at;

@@ -17,6 +17,14 @@ pub enum WireError {
         /// What is allowed.
         limit: usize,
     },
+    /// A field has a value that means nothing.
+    #[error("{field} is {value}")]
+    BadValue {
+        /// The field's name.
+        field: &'static str,
+        /// What it said.
+        value: i64,
+    },
     /// A string is not UTF-8.
     #[error("a string is not UTF-8")]
     NotUtf8,

@@ -1,0 +1,92 @@
+//! The plugin channels a client has registered. It says so once, to its first backend; the next one must hear it from us.
+
+use std::collections::BTreeSet;
+
+use crate::play::{MAX_SERVERBOUND_DATA, put_plugin_message_serverbound};
+use crate::version::Version;
+
+/// The channel on which channels are registered.
+pub const REGISTER: &str = "REGISTER";
+/// The channel on which they are given up.
+pub const UNREGISTER: &str = "UNREGISTER";
+/// The channel of Forge's handshake (FML 1).
+pub const FORGE_HANDSHAKE: &str = "FML|HS";
+
+/// Most channels that are remembered.
+pub const MAX_CHANNELS: usize = 1_024;
+/// The longest name that is remembered, in bytes.
+pub const MAX_CHANNEL_NAME: usize = 256;
+
+/// Whether a message on this channel means that the session speaks Forge.
+pub fn spoke_forge(channel: &str) -> bool {
+    channel == FORGE_HANDSHAKE
+}
+
+/// The channels that the client has registered. Names are bytes: nobody promises that they are text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Channels {
+    names: BTreeSet<Box<[u8]>>,
+    left_out: u64,
+}
+
+impl Channels {
+    /// Notes a REGISTER: names with NUL between them. What is too long or too many is left out and counted.
+    pub fn register(&mut self, data: &[u8]) {
+        for name in names(data) {
+            if self.names.contains(name) {
+                continue;
+            }
+            if name.len() > MAX_CHANNEL_NAME || self.names.len() == MAX_CHANNELS {
+                self.left_out += 1;
+            } else {
+                self.names.insert(name.into());
+            }
+        }
+    }
+
+    /// Notes an UNREGISTER.
+    pub fn unregister(&mut self, data: &[u8]) {
+        for name in names(data) {
+            self.names.remove(name);
+        }
+    }
+
+    /// Appends serverbound REGISTER messages that name all channels: one, or as many as it takes for none to carry more than
+    /// 32,767 bytes; nothing if there are no channels.
+    pub fn put_register(&self, out: &mut Vec<u8>, version: &Version) {
+        let mut data = Vec::new();
+        for name in &self.names {
+            if !data.is_empty() {
+                if data.len() + 1 + name.len() > MAX_SERVERBOUND_DATA {
+                    put_plugin_message_serverbound(out, version, REGISTER, &data);
+                    data.clear();
+                } else {
+                    data.push(0);
+                }
+            }
+            data.extend_from_slice(name);
+        }
+        if !data.is_empty() {
+            put_plugin_message_serverbound(out, version, REGISTER, &data);
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// How many names were left out, since the start.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+fn names(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    data.split(|&byte| byte == 0).filter(|name| !name.is_empty())
+}
