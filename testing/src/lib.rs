@@ -1,2 +1,8 @@
-//! MoonBridge's harness, end-to-end tests and benchmarks
+//! MoonBridge's harness, end-to-end tests and benchmarks.
+//!
+//! The end-to-end tests start what an operator would start, as processes: the `moonbridge` binary ([`network`]), players and backends
+//! written by others ([`peer`]), etcd. What only a broken or hostile peer would do is done over raw frames ([`wire`]).
 pub mod bench;
+pub mod peer;
+pub mod process;
+pub mod wire;
