@@ -4,6 +4,7 @@ pub mod config;
 pub mod connect;
 pub mod routing;
 pub mod snapshot;
+pub mod telemetry;
 pub mod tls;
 pub mod token;
 
