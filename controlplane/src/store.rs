@@ -5,6 +5,7 @@
 //! counter: every committed transaction that changes something moves it by one (etcd's moves for other users of the cluster, too).
 
 pub mod embedded;
+pub mod etcd;
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -146,6 +147,17 @@ impl Txn {
         }
         Ok(())
     }
+}
+
+/// The longest time of a lease.
+const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+/// What both stores ask of a lease's time.
+fn check_lease(ttl: Duration) -> Result<(), StoreError> {
+    if ttl.is_zero() || ttl > LONGEST_LEASE {
+        return Err(StoreError::Invalid(format!("a lease of {ttl:?}; at most 365 days, and not 0")));
+    }
+    Ok(())
 }
 
 impl List {

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use self::file::File;
 use self::memory::Memory;
 use self::writer::{Reply, Request, Waiting, Writer};
-use super::{Batch, Committed, Entry, LeaseId, List, Page, Store, StoreError, StoreRevision, Txn, Watch};
+use super::{Batch, Committed, Entry, LeaseId, List, Page, Store, StoreError, StoreRevision, Txn, Watch, check_lease};
 
 /// How long a call may take; only a disk that hangs makes one take that long.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,9 +31,6 @@ const QUEUE: usize = 1_024;
 
 /// A watcher on quiet keys is told so after so many revisions of other keys.
 const PROGRESS: StoreRevision = 1_000;
-
-/// A lease lives at most this long after its last keep-alive.
-const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// An open embedded store. Dropping it closes the file; watches on it then end with [`StoreError::Unavailable`].
 pub struct Embedded {
@@ -137,9 +134,7 @@ impl Store for Embedded {
     }
 
     async fn lease_grant(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
-        if ttl.is_zero() || ttl > LONGEST_LEASE {
-            return Err(StoreError::Invalid(format!("a lease of {ttl:?}; from 1 ns to 365 days")));
-        }
+        check_lease(ttl)?;
         self.ask(|reply| Request::Grant(ttl, reply)).await
     }
 

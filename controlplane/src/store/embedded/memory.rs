@@ -86,7 +86,7 @@ impl Memory {
         if at > self.revision {
             return Err(StoreError::Invalid(format!("revision {at} is still to come; the newest is {}", self.revision)));
         }
-        if at + 1 < self.kept_from {
+        if at == 0 || at + 1 < self.kept_from {
             return Err(StoreError::Compacted(at));
         }
         let mut as_it_was: BTreeMap<&str, Option<&Arc<Entry>>> = BTreeMap::new();
