@@ -1,6 +1,7 @@
 //! The node's live sessions: how the control plane's commands find them, and how their comings and goings get out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moonbridge_proto::v1;
@@ -64,7 +65,8 @@ struct Live {
 /// What changed since the last [`Registry::take_changes`], newest state only: bounded by the sessions there were.
 #[derive(Default)]
 struct Changes {
-    set: HashMap<Uuid, ()>,
+    /// Began or moved, and live.
+    set: HashSet<Uuid>,
     ended: HashMap<Uuid, String>,
 }
 
@@ -80,6 +82,7 @@ struct State {
 pub struct Registry {
     state: Mutex<State>,
     changed: Notify,
+    attached: AtomicBool,
 }
 
 /// A session's entry in the registry, removed when dropped.
@@ -102,7 +105,7 @@ impl Registry {
         let mut state = self.lock();
         state.live.insert(id, Live { session, commands: sender });
         if let Some(changes) = &mut state.changes {
-            changes.set.insert(id, ());
+            changes.set.insert(id);
         }
         drop(state);
         self.changed.notify_one();
@@ -135,16 +138,23 @@ impl Registry {
     pub fn take_changes(&self) -> Vec<v1::SessionEvent> {
         use v1::session_event::Event;
         let mut state = self.lock();
-        let Some(changes) = state.changes.replace(Changes::default()) else {
-            state.changes = None;
-            return Vec::new();
-        };
-        let set = changes.set.into_keys().filter_map(|id| state.live.get(&id)).map(|live| Event::Set(live.session.clone()));
+        let Some(changes) = state.changes.as_mut().map(std::mem::take) else { return Vec::new() };
+        let set = changes.set.into_iter().filter_map(|id| state.live.get(&id)).map(|live| Event::Set(live.session.clone()));
         let ended = changes.ended.into_iter().map(|(id, reason)| Event::Ended(v1::SessionEnded { id: id.to_string(), reason }));
         set.chain(ended).map(|event| v1::SessionEvent { event: Some(event) }).collect()
     }
 
-    /// Waits until there may be changes to take.
+    /// Whether a control-plane replica hears of these sessions now: it has answered this node's Hello, and the stream stands.
+    pub fn is_attached(&self) -> bool {
+        self.attached.load(Ordering::Relaxed)
+    }
+
+    /// Set by the control client only.
+    pub(crate) fn set_attached(&self, attached: bool) {
+        self.attached.store(attached, Ordering::Relaxed);
+    }
+
+    /// Waits until there may be changes to take. One caller at a time: a change wakes only one.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -168,7 +178,7 @@ impl Registration {
             live.session.backend = backend.to_owned();
         }
         if let Some(changes) = &mut state.changes {
-            changes.set.insert(self.id, ());
+            changes.set.insert(self.id);
         }
         drop(state);
         self.registry.changed.notify_one();
@@ -190,5 +200,85 @@ impl Drop for Registration {
         }
         drop(state);
         self.registry.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use v1::session_event::Event;
+
+    use super::*;
+
+    fn session(id: Uuid) -> v1::Session {
+        v1::Session { id: id.to_string(), backend: "lobby".into(), ..Default::default() }
+    }
+
+    fn begin(registry: &Arc<Registry>) -> (Uuid, Registration) {
+        let id = Uuid::now_v7();
+        (id, registry.register(id, session(id)))
+    }
+
+    fn taken(registry: &Registry) -> Vec<Event> {
+        registry.take_changes().into_iter().filter_map(|event| event.event).collect()
+    }
+
+    #[test]
+    fn changes_are_coalesced_to_the_newest_state_of_each_session() {
+        let registry = Arc::new(Registry::default());
+        let (old, mut leaver) = begin(&registry);
+        assert_eq!(registry.subscribe(), [session(old)]);
+        assert!(taken(&registry).is_empty(), "what subscribe gave is no change");
+
+        let (id, mover) = begin(&registry);
+        mover.moved("arena");
+        mover.moved("survival");
+        leaver.ending("kicked");
+        drop(leaver);
+        let moved = v1::Session { backend: "survival".into(), ..session(id) };
+        let left = v1::SessionEnded { id: old.to_string(), reason: "kicked".into() };
+        assert_eq!(taken(&registry), [Event::Set(moved), Event::Ended(left)]);
+        assert!(taken(&registry).is_empty());
+        assert_eq!(registry.len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_kept_while_nobody_takes_it() {
+        let registry = Arc::new(Registry::default());
+        drop(begin(&registry));
+        assert!(taken(&registry).is_empty());
+        registry.subscribe();
+        drop(begin(&registry));
+        registry.unsubscribe();
+        let _live = begin(&registry);
+        assert!(taken(&registry).is_empty());
+        assert_eq!(registry.subscribe().len(), 1);
+    }
+
+    #[test]
+    fn a_change_wakes_whoever_waits_even_if_it_came_first() {
+        let registry = Arc::new(Registry::default());
+        assert_eq!(registry.changed().now_or_never(), None);
+        let (_, registration) = begin(&registry);
+        assert_eq!(registry.changed().now_or_never(), Some(()));
+        assert_eq!(registry.changed().now_or_never(), None);
+        drop(registration);
+        assert_eq!(registry.changed().now_or_never(), Some(()));
+    }
+
+    #[test]
+    fn commands_reach_their_session_or_come_back() {
+        let registry = Arc::new(Registry::default());
+        let (id, mut registration) = begin(&registry);
+        let message = |text: &str| SessionCommand::Message { text: text.into(), reply: oneshot::channel().0 };
+        for number in 0..QUEUE {
+            assert!(registry.command(&id, message(&number.to_string())).is_ok());
+        }
+        let refused = registry.command(&id, message("one more")).expect_err("full");
+        assert!(matches!(refused, (Undeliverable::Busy, SessionCommand::Message { text, .. }) if text == "one more"));
+        let first = registration.commands.try_recv().expect("a command");
+        assert!(matches!(first, SessionCommand::Message { text, .. } if text == "0"));
+        drop(registration);
+        assert!(matches!(registry.command(&id, message("late")), Err((Undeliverable::Gone, _))));
     }
 }

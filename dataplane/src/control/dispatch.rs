@@ -1,0 +1,84 @@
+//! What becomes of a command that is to be run: handed to its session, done at once, or failed.
+
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+
+use futures::{Future, FutureExt};
+use moonbridge_proto::v1::{self, command::Action};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::node::Node;
+use crate::registry::{Outcome, SessionCommand, Undeliverable};
+
+/// The longest text for a player, in bytes: what fits into a string of the protocol.
+const MAX_TEXT: usize = 32_767;
+
+/// A command that runs: gives its id and outcome.
+pub(super) type Running = Pin<Box<dyn Future<Output = (String, Outcome)> + Send>>;
+
+/// What became of it.
+pub(super) enum Dispatched {
+    /// A session has it.
+    Running(Running),
+    /// It has ended already.
+    Ended(Outcome),
+}
+
+/// Carries out a command that was not seen before and is not late.
+pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
+    if !command.node_id.is_empty() && command.node_id != node.id.to_string() {
+        let detail = format!("The command is for the node {}, this is {}.", command.node_id, node.id);
+        return Dispatched::Ended(failed("wrong_node", detail));
+    }
+    let (reply, outcome) = oneshot::channel();
+    let (session, command_for_it) = match command.action.clone() {
+        Some(Action::Transfer(transfer)) => {
+            (transfer.session_id, SessionCommand::Transfer { to: transfer.to, traceparent: command.traceparent.clone(), reply })
+        }
+        Some(Action::Kick(kick)) if kick.reason.len() <= MAX_TEXT => (kick.session_id, SessionCommand::Kick { reason: kick.reason, reply }),
+        Some(Action::Message(message)) if message.text.len() <= MAX_TEXT => {
+            (message.session_id, SessionCommand::Message { text: message.text, reply })
+        }
+        Some(Action::Kick(_) | Action::Message(_)) => {
+            return Dispatched::Ended(failed("bad_command", format!("The text is longer than {MAX_TEXT} bytes.")));
+        }
+        Some(Action::Drain(drain)) => return Dispatched::Ended(set_drained(node, drain.drained)),
+        None => {
+            let detail = "This node does not know that kind of command: is it older than the control plane?".to_owned();
+            return Dispatched::Ended(failed("bad_command", detail));
+        }
+    };
+    let Ok(id) = Uuid::parse_str(&session) else {
+        return Dispatched::Ended(failed("bad_command", format!("{session:?} is not a session id.")));
+    };
+    match node.registry.command(&id, command_for_it) {
+        Ok(()) => {
+            let command = command.id.clone();
+            Dispatched::Running(Box::pin(outcome.map(move |outcome| (command, outcome.unwrap_or_else(|_| gone())))))
+        }
+        Err((Undeliverable::Gone, _)) => Dispatched::Ended(gone()),
+        Err((Undeliverable::Busy, _)) => {
+            let detail = "Too many commands wait for this player's session. Try again when they have ended.".to_owned();
+            Dispatched::Ended(failed("session_busy", detail))
+        }
+    }
+}
+
+fn set_drained(node: &Node, drained: bool) -> Outcome {
+    if node.drained.swap(drained, Ordering::Relaxed) != drained {
+        match drained {
+            true => tracing::info!(sessions = node.registry.len(), "drained: no new sessions"),
+            false => tracing::info!("undrained: takes sessions again"),
+        }
+    }
+    Outcome { succeeded: true, result: v1::CommandResult { reason: "ok".to_owned(), ..Default::default() } }
+}
+
+fn gone() -> Outcome {
+    failed("session_gone", "The player left before this was done.".to_owned())
+}
+
+fn failed(reason: &str, detail: String) -> Outcome {
+    Outcome { succeeded: false, result: v1::CommandResult { reason: reason.to_owned(), detail, phases: Vec::new() } }
+}
