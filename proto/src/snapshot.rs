@@ -55,7 +55,7 @@ impl TryFrom<v1::Snapshot> for Snapshot {
             let at = root.item("backends", index);
             let backend = backend::validate(raw, &at, &mut mistakes);
             if snapshot.backends.contains_key(&backend.name) {
-                mistakes.add(&at.field("name"), format!("the backend {:?} is in the list twice", backend.name));
+                mistakes.add(&at.field("name"), format!("the backend {} is in the list twice", mistakes::shown(&backend.name)));
             }
             snapshot.backends.insert(backend.name.clone(), Arc::new(backend));
         }
@@ -63,7 +63,7 @@ impl TryFrom<v1::Snapshot> for Snapshot {
             let at = root.item("routes", index);
             let route = route::validate(raw, &at, &mut mistakes);
             if snapshot.routes.contains_key(&route.host) {
-                mistakes.add(&at.field("host"), format!("the route {:?} is in the list twice", route.host));
+                mistakes.add(&at.field("host"), format!("the route {} is in the list twice", mistakes::shown(&route.host)));
             }
             snapshot.routes.insert(route.host.clone(), Arc::new(route));
         }

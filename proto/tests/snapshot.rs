@@ -1,0 +1,240 @@
+//! The snapshot: deltas lead where they should, and validation finds every mistake and survives anything.
+
+use std::collections::BTreeSet;
+
+use moonbridge_proto::routing::normalise_host;
+use moonbridge_proto::snapshot::{Address, Backend, Forwarding, OnKick, Route, Settings, Snapshot};
+use moonbridge_proto::v1;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+fn backend(name: String) -> impl Strategy<Value = v1::Backend> {
+    let host = prop_oneof![Just("10.0.0.1"), Just("[::1]"), Just("lobby.internal")];
+    (host, 1u16.., 0..3i32, any::<bool>()).prop_map(move |(host, port, forwarding, drained)| v1::Backend {
+        name: name.clone(),
+        address: format!("{host}:{port}"),
+        forwarding,
+        drained,
+    })
+}
+
+fn route(host: String) -> impl Strategy<Value = v1::Route> {
+    let names = proptest::sample::subsequence(vec!["a", "b", "c", "d"], 1..=4).prop_shuffle();
+    (names, 0..3i32).prop_map(move |(names, on_kick)| v1::Route {
+        host: host.clone(),
+        backends: names.into_iter().map(str::to_owned).collect(),
+        on_kick,
+    })
+}
+
+prop_compose! {
+    /// A valid snapshot over few names, so that two of them have much in common.
+    fn snapshot()(
+        backends in btree_map("[a-e]", Just(()), 0..5).prop_flat_map(|names| names.into_keys().map(backend).collect::<Vec<_>>()),
+        routes in btree_map("(\\*|\\*\\.[ab]|[a-d]\\.net)", Just(()), 0..5).prop_flat_map(|hosts| hosts.into_keys().map(route).collect::<Vec<_>>()),
+        settings in option::of(("[a-z§ ]{0,20}", 0..5u32)),
+        number in 1..1_000u64,
+    ) -> Snapshot {
+        let settings = settings.map(|(motd, max_players)| v1::Settings { motd, max_players, favicon: Vec::new() });
+        let revision = Some(v1::Revision { store_id: "store".into(), number });
+        v1::Snapshot { revision, settings, backends, routes }.try_into().expect("made valid")
+    }
+}
+
+prop_compose! {
+    fn garbage_backend()(name in ".{0,80}", address in ".{0,40}|.{0,5}:[0-9]{0,6}|\\[.{0,9}\\]:1", forwarding in -1..5i32, drained in any::<bool>()) -> v1::Backend {
+        v1::Backend { name, address, forwarding, drained }
+    }
+}
+
+prop_compose! {
+    fn garbage_route()(host in ".{0,300}|[*.a\\[\\]:0-9]{0,12}", backends in vec(".{0,70}", 0..5), on_kick in -1..5i32) -> v1::Route {
+        v1::Route { host, backends, on_kick }
+    }
+}
+
+prop_compose! {
+    fn garbage_settings()(motd in ".{0,3000}", max_players in any::<u32>(), favicon in vec(any::<u8>(), 0..64)) -> v1::Settings {
+        v1::Settings { motd, max_players, favicon }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_delta_leads_to_the_newer_snapshot(older in snapshot(), mut newer in snapshot()) {
+        newer.revision.number += older.revision.number;
+        let delta = older.delta_to(&newer);
+        prop_assert_eq!(older.apply(&delta).expect("a delta of ours applies"), newer.clone());
+        // Nothing that is the same on both sides is in it.
+        prop_assert_eq!(delta.settings.is_some(), older.settings != newer.settings);
+        for backend in &delta.set_backends {
+            prop_assert_ne!(older.backends.get(&backend.name), newer.backends.get(&backend.name));
+        }
+    }
+
+    #[test]
+    fn a_snapshot_survives_the_wire(snapshot in snapshot()) {
+        prop_assert_eq!(Snapshot::try_from(v1::Snapshot::from(&snapshot)).expect("what we send is valid"), snapshot);
+    }
+
+    #[test]
+    fn validation_survives_anything(
+        base in snapshot(),
+        backends in vec(garbage_backend(), 0..4),
+        routes in vec(garbage_route(), 0..4),
+        settings in option::of(garbage_settings()),
+        from in option::of((".{0,9}", any::<u64>())),
+        removed in vec(".{0,9}|[a-e]", 0..4),
+    ) {
+        let revision = from.map(|(store_id, number)| v1::Revision { store_id, number });
+        let raw = v1::Snapshot { revision: revision.clone(), settings: settings.clone(), backends: backends.clone(), routes: routes.clone() };
+        if let Ok(snapshot) = Snapshot::try_from(raw) {
+            // What got through is as good as what we make ourselves.
+            prop_assert_eq!(Snapshot::try_from(v1::Snapshot::from(&snapshot)), Ok(snapshot));
+        }
+        let delta = v1::SnapshotDelta {
+            from: Some((&base.revision).into()), to: revision, settings,
+            set_backends: backends, removed_backends: removed.clone(), set_routes: routes, removed_routes: removed,
+        };
+        let before = base.clone();
+        let _ = base.apply(&delta);
+        prop_assert_eq!(base, before);
+    }
+
+    #[test]
+    fn an_address_is_read_as_it_is_written(host in "[a-zA-Z0-9._-]{1,20}|[0-9a-f:]{2,20}", port in 1u16..) {
+        let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        match text.parse::<Address>() {
+            Ok(address) => prop_assert_eq!(address.to_string(), text),
+            Err(_) => prop_assert!(host.contains(':') && host.parse::<std::net::Ipv6Addr>().is_err()),
+        }
+    }
+
+    #[test]
+    fn a_host_is_normal_after_once(host in ".{0,40}|[\\[\\]:.*aB0\0]{0,12}") {
+        let once = normalise_host(&host);
+        prop_assert_eq!(normalise_host(&once), once);
+    }
+}
+
+fn valid() -> v1::Snapshot {
+    v1::Snapshot {
+        revision: Some(v1::Revision { store_id: "store".into(), number: 7 }),
+        settings: Some(v1::Settings { motd: "hello".into(), max_players: 10, favicon: png(64, 64) }),
+        backends: vec![
+            v1::Backend { name: "lobby".into(), address: "lobby:25565".into(), forwarding: 2, drained: false },
+            v1::Backend { name: "game".into(), address: "[::1]:25566".into(), forwarding: 0, drained: true },
+        ],
+        routes: vec![v1::Route { host: "Play.Example.NET.:25565".into(), backends: vec!["lobby".into(), "away".into()], on_kick: 2 }],
+    }
+}
+
+fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    bytes.extend(width.to_be_bytes());
+    bytes.extend(height.to_be_bytes());
+    bytes.extend([0; 20]);
+    bytes
+}
+
+fn paths(errors: &[v1::FieldError]) -> BTreeSet<&str> {
+    errors.iter().map(|error| error.path.as_str()).collect()
+}
+
+#[test]
+fn a_snapshot_holds_what_was_sent() {
+    let snapshot = Snapshot::try_from(valid()).expect("valid");
+    assert_eq!((snapshot.revision.store_id.as_str(), snapshot.revision.number), ("store", 7));
+    let lobby = &snapshot.backends["lobby"];
+    assert_eq!((lobby.address.host.as_str(), lobby.address.port, lobby.forwarding), ("lobby", 25565, Forwarding::Legacy));
+    let game = &snapshot.backends["game"];
+    assert_eq!((game.address.host.as_str(), game.forwarding, game.drained), ("::1", Forwarding::None, true));
+    let route = &snapshot.routes["play.example.net"];
+    assert_eq!((route.host.as_str(), route.on_kick), ("play.example.net", OnKick::Disconnect));
+    assert_eq!(snapshot.settings.favicon, Some(png(64, 64)));
+    let fresh = v1::Snapshot { settings: None, ..valid() };
+    let settings = Snapshot::try_from(fresh).expect("settings may be absent").settings;
+    assert_eq!(settings, Settings { motd: "A MoonBridge network".into(), max_players: 1_000, favicon: None });
+}
+
+#[test]
+fn every_mistake_is_reported_with_its_path() {
+    let mut raw = valid();
+    raw.revision = None;
+    raw.settings = Some(v1::Settings { motd: "a\u{7}".into(), max_players: u32::MAX, favicon: png(64, 32) });
+    raw.backends.push(v1::Backend { name: "Lobby".into(), address: "lobby".into(), forwarding: 9, drained: false });
+    raw.backends.push(v1::Backend { name: "lobby".into(), address: "lobby:0".into(), forwarding: 0, drained: false });
+    raw.routes.push(v1::Route { host: "a.*.net".into(), backends: vec!["lobby".into(), "?".into(), "lobby".into()], on_kick: 3 });
+    raw.routes.push(v1::Route { host: "play.example.net".into(), backends: vec![], on_kick: 0 });
+    let errors = Snapshot::try_from(raw).expect_err("full of mistakes");
+    let expected = [
+        "revision",
+        "settings.motd",
+        "settings.max_players",
+        "settings.favicon",
+        "backends[2].name",
+        "backends[2].address",
+        "backends[2].forwarding",
+        "backends[3].name",
+        "backends[3].address",
+        "routes[1].host",
+        "routes[1].backends[1]",
+        "routes[1].backends[2]",
+        "routes[1].on_kick",
+        "routes[2].host",
+        "routes[2].backends",
+    ];
+    assert_eq!(paths(&errors), BTreeSet::from(expected));
+    assert_eq!(errors.len(), expected.len(), "each once: {errors:?}");
+}
+
+#[test]
+fn a_delta_from_elsewhere_is_refused_with_every_reason() {
+    let base = Snapshot::try_from(valid()).expect("valid");
+    let delta = v1::SnapshotDelta {
+        from: Some(v1::Revision { store_id: "store".into(), number: 6 }),
+        to: Some(v1::Revision { store_id: "other".into(), number: 8 }),
+        settings: None,
+        set_backends: vec![v1::Backend { name: "lobby".into(), address: "x".into(), forwarding: 0, drained: false }],
+        removed_backends: vec!["nobody".into(), "lobby".into()],
+        set_routes: vec![],
+        removed_routes: vec!["nowhere".into()],
+    };
+    let errors = base.apply(&delta).expect_err("full of mistakes");
+    let expected = ["from", "to.store_id", "set_backends[0].name", "set_backends[0].address", "removed_backends[0]", "removed_routes[0]"];
+    assert_eq!(paths(&errors), BTreeSet::from(expected));
+    let backwards = v1::SnapshotDelta {
+        from: Some(v1::Revision { store_id: "store".into(), number: 7 }),
+        to: Some(v1::Revision { store_id: "store".into(), number: 6 }),
+        ..Default::default()
+    };
+    assert_eq!(paths(&base.apply(&backwards).expect_err("backwards")), BTreeSet::from(["to.number"]));
+}
+
+#[test]
+fn thousands_of_mistakes_make_no_thousands_of_lines() {
+    let mut raw = valid();
+    raw.backends = (0..5_000).map(|_| v1::Backend { name: "X".repeat(10_000), ..Default::default() }).collect();
+    let errors = Snapshot::try_from(raw).expect_err("full of mistakes");
+    assert!(errors.len() <= 100 && errors.iter().all(|error| error.problem.len() < 500), "{}", errors.len());
+}
+
+#[test]
+fn single_resources_are_validated_alike() {
+    let errors =
+        Backend::try_from(v1::Backend { name: "-a".into(), address: ":1".into(), ..Default::default() }).expect_err("two mistakes");
+    assert_eq!(paths(&errors), BTreeSet::from(["name", "address"]));
+    let errors = Route::try_from(v1::Route::default()).expect_err("two mistakes");
+    assert_eq!(paths(&errors), BTreeSet::from(["host", "backends"]));
+    let errors = Settings::try_from(v1::Settings { favicon: vec![1], ..Default::default() }).expect_err("no PNG");
+    assert_eq!(paths(&errors), BTreeSet::from(["favicon"]));
+    for host in ["*", "*.a", "a", "a.b", "*.b.c", "münchen.de", "::1", "my_host"] {
+        let route = Route::try_from(v1::Route { host: host.into(), backends: vec!["a".into()], on_kick: 0 });
+        assert_eq!(route.expect("a good host").host, host);
+    }
+    for host in ["", ".", "*.", "**", "a.*", "*a", "a..b", ".a", "a b", "http://a"] {
+        let route = Route::try_from(v1::Route { host: host.into(), backends: vec!["a".into()], on_kick: 0 });
+        assert_eq!(paths(&route.expect_err(host)), BTreeSet::from(["host"]), "{host:?}");
+    }
+}
