@@ -102,7 +102,7 @@ impl Agent {
                 let ack = v1::Revision::from(&snapshot.revision);
                 tracing::info!(revision = %snapshot.revision, backends = snapshot.backends.len(), routes = snapshot.routes.len(), "snapshot in force");
                 // In force first, acknowledged after.
-                self.node.snapshot.store(Some(Arc::new(snapshot)));
+                self.node.put_in_force(snapshot);
                 self.refused = None;
                 Up::Ack(ack)
             }
@@ -161,6 +161,7 @@ impl Agent {
             revision: self.held(),
             replica: String::new(),
             lease_id: self.lease_id,
+            ..v1::Node::default()
         }
     }
 }
