@@ -3,6 +3,10 @@
 //! The end-to-end tests start what an operator would start, as processes: the `moonbridge` binary ([`network`]), players and backends
 //! written by others ([`peer`]), etcd. What only a broken or hostile peer would do is done over raw frames ([`wire`]).
 pub mod bench;
+pub mod certificates;
+pub mod collector;
+pub mod etcd;
+pub mod network;
 pub mod peer;
 pub mod process;
 pub mod wire;

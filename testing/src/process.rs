@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
@@ -149,24 +150,23 @@ impl Process {
     }
 
     /// SIGINT, as Ctrl-C sends.
-    pub async fn interrupt(&self) {
-        self.signal("INT").await;
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
     }
 
     /// SIGSTOP: it stays, and does nothing.
-    pub async fn freeze(&self) {
-        self.signal("STOP").await;
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
     }
 
     /// SIGCONT.
-    pub async fn thaw(&self) {
-        self.signal("CONT").await;
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
     }
 
-    async fn signal(&self, signal: &str) {
-        // No unsafe code in here, so no kill(2): the shell's command.
-        let status = Command::new("/bin/kill").arg(format!("-{signal}")).arg(self.pid().to_string()).status().await;
-        assert!(status.is_ok_and(|status| status.success()), "{} cannot be sent {signal}", self.name);
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).unwrap_or_else(|error| panic!("{} cannot be sent {signal:?}: {error}", self.name));
     }
 
     /// Resident memory, in bytes.
