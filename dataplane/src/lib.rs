@@ -1,5 +1,73 @@
 //! A MoonBridge node: logs players in, relays their frames, moves them between backends.
+//!
+//! [`run`] is the whole of it. Players come in through `listener`, live on a `worker` as a `session`, and are found by the
+//! control plane's commands (`control`) through the [`registry`]. What all share is a [`node::Node`].
+
+mod backend;
 pub mod config;
+mod conn;
 pub mod control;
+pub mod error;
+mod listener;
 pub mod node;
 pub mod registry;
+mod relay;
+mod report;
+mod session;
+mod trace;
+mod worker;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use backend::Player;
+
+use crate::config::Config;
+use crate::node::Node;
+use crate::worker::Workers;
+
+/// A node that serves.
+#[derive(Debug, Clone, Copy)]
+pub struct Ready {
+    /// Where players connect.
+    pub listen: SocketAddr,
+}
+
+/// Runs a node until `shutdown` is cancelled and its sessions have ended (or `timeouts.drain` has passed). Says `ready` once
+/// it listens and holds its first snapshot.
+///
+/// # Errors
+/// If the address cannot be listened on, or threads cannot be started.
+pub async fn run(mut config: Config, shutdown: CancellationToken, ready: oneshot::Sender<Ready>) -> anyhow::Result<()> {
+    let listener = listener::bind(config.listen)
+        .with_context(|| format!("cannot listen on {}: is another server running there? Choose another address (listen)", config.listen))?;
+    let listen = listener.local_addr()?;
+    config.listen = listen;
+    let workers = Arc::new(Workers::start(config.workers, config.limits.node_buffers).context("cannot start the workers")?);
+    let drain = config.timeouts.drain;
+    let node = Arc::new(Node::new(config, shutdown.clone()));
+    let sessions = TaskTracker::new();
+    let control = tokio::spawn(control::run(node.clone()));
+    let accept = tokio::spawn(listener::accept(node.clone(), listener, workers.clone(), sessions.clone()));
+    tokio::select! {
+        () = node.in_force.cancelled() => {
+            tracing::info!(%listen, node = node.config.name, id = %node.id, "serving players");
+            let _ = ready.send(Ready { listen });
+            shutdown.cancelled().await;
+        }
+        () = shutdown.cancelled() => {}
+    }
+    accept.await?;
+    sessions.close();
+    if timeout(drain, sessions.wait()).await.is_err() {
+        tracing::warn!(left = sessions.len(), "sessions did not end in time and are cut off");
+    }
+    control.await?;
+    Ok(())
+}

@@ -1,10 +1,11 @@
 //! What all parts of a node share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use arc_swap::ArcSwapOption;
 use moonbridge_proto::snapshot::Snapshot;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -14,10 +15,12 @@ use crate::registry::Registry;
 pub struct Node {
     /// Made anew at every start.
     pub id: uuid::Uuid,
-    /// How it was set up.
+    /// How it was set up; `listen` is the address it really listens on.
     pub config: Config,
     /// What it runs on; `None` until the control plane has sent the first snapshot.
     pub snapshot: ArcSwapOption<Snapshot>,
+    /// Cancelled once there is a snapshot.
+    pub in_force: CancellationToken,
     /// Its live sessions.
     pub registry: Arc<Registry>,
     /// Players on the whole network as the control plane last said; the node's own count is at least shown.
@@ -26,4 +29,40 @@ pub struct Node {
     pub drained: AtomicBool,
     /// The process is to end: stop listening, end the sessions with a reason, then return.
     pub shutdown: CancellationToken,
+    /// What transfers may hold of the node's memory, in MiB.
+    pub(crate) transfer_budget: Arc<Semaphore>,
+    /// What one transfer takes of it.
+    pub(crate) transfer_share: u32,
+}
+
+impl Node {
+    /// A node of this configuration, without a snapshot yet.
+    pub fn new(config: Config, shutdown: CancellationToken) -> Node {
+        let mib = |bytes: usize| bytes.div_ceil(1 << 20).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+        let budget = mib(config.limits.node_buffers);
+        Node {
+            id: uuid::Uuid::now_v7(),
+            transfer_share: mib(config.limits.transfer_buffer).min(budget) as u32,
+            transfer_budget: Arc::new(Semaphore::new(budget)),
+            config,
+            snapshot: ArcSwapOption::empty(),
+            in_force: CancellationToken::new(),
+            registry: Arc::default(),
+            network_players: AtomicU32::new(0),
+            drained: AtomicBool::new(false),
+            shutdown,
+        }
+    }
+
+    /// Puts a snapshot in force for everything that begins from here on.
+    pub fn put_in_force(&self, snapshot: Snapshot) {
+        self.snapshot.store(Some(Arc::new(snapshot)));
+        self.in_force.cancel();
+    }
+
+    /// Players to show in the server list: the whole network's, as far as it is known.
+    pub(crate) fn players(&self) -> u32 {
+        let own = u32::try_from(self.registry.len()).unwrap_or(u32::MAX);
+        if self.registry.is_attached() { self.network_players.load(Ordering::Relaxed).max(own) } else { own }
+    }
 }

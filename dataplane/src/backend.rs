@@ -1,0 +1,223 @@
+//! Getting a player into a backend: dial it, log in there, and go on to the point that is asked for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, SystemTime};
+
+use moonbridge_proto::snapshot::{Address, Backend, Forwarding};
+use moonbridge_protocol::frame::MAX_FRAME;
+use moonbridge_protocol::handshake::{self, Handshake, Next};
+use moonbridge_protocol::host::VirtualHost;
+use moonbridge_protocol::login::{self, LoginClientbound};
+use moonbridge_protocol::play::{self, JoinGame};
+use moonbridge_protocol::text::Text;
+use moonbridge_protocol::version::{Clientbound, Version};
+use moonbridge_protocol::{forwarding, wire::WireError};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+use crate::conn::{self, Conn, OwnFrame};
+use crate::error::Trouble;
+
+/// A backend's login packets are small; Login Disconnect may carry a long text (a string of 32,767 characters).
+const LOGIN_LIMIT: usize = 128 * 1024;
+
+/// How long a backend may take to close its side after a failed login.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Who a player is: what a login has found out.
+#[derive(Debug, Clone)]
+pub struct Player {
+    /// As typed.
+    pub name: String,
+    /// Of the account, or in offline mode derived from the name.
+    pub uuid: Uuid,
+    /// Where the player connects from.
+    pub address: SocketAddr,
+    /// The version it speaks.
+    pub version: &'static Version,
+    /// The handshake's host as it came, with whatever follows a NUL.
+    pub host: String,
+    /// The handshake's port.
+    pub port: u16,
+}
+
+/// How far to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The backend's Login Success: what follows goes to the player as it comes.
+    LoginSuccess,
+    /// Its Join Game: whatever comes before is held.
+    JoinGame,
+}
+
+/// The limits of one attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// For the TCP connect alone.
+    pub(crate) connect: Duration,
+    /// For all of it.
+    pub(crate) deadline: Instant,
+    /// Bytes that may be held before Join Game.
+    pub(crate) held: usize,
+}
+
+/// A backend that has taken the player.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    pub(crate) conn: Conn,
+    /// Whole frames that came before Join Game.
+    pub(crate) held: Vec<u8>,
+    /// The world, if that far was asked for.
+    pub(crate) join: Option<JoinGame>,
+    pub(crate) times: Times,
+}
+
+/// When the steps of an attempt ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) began: SystemTime,
+    pub(crate) connected: SystemTime,
+    pub(crate) entered: SystemTime,
+}
+
+/// A backend that has not taken the player.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    /// One of a bounded set: `dial_failed`, `login_refused`, `login_stalled`, `candidate_closed`, `backend_garbage`,
+    /// `backend_online_mode`.
+    pub(crate) reason: &'static str,
+    /// For people.
+    pub(crate) detail: String,
+    /// What the backend itself says to the player.
+    pub(crate) text: Option<Text>,
+}
+
+impl Refusal {
+    fn new(reason: &'static str, detail: impl Into<String>) -> Refusal {
+        Refusal { reason, detail: detail.into(), text: None }
+    }
+
+    fn said(text: Text) -> Refusal {
+        Refusal { reason: "login_refused", detail: text.plain(), text: Some(text) }
+    }
+
+    fn field(packet: &'static str) -> impl FnOnce(WireError) -> Refusal {
+        move |error| Refusal::new("backend_garbage", format!("its {packet} cannot be read: {error}"))
+    }
+}
+
+impl From<Trouble> for Refusal {
+    fn from(trouble: Trouble) -> Refusal {
+        let reason = match &trouble {
+            Trouble::Closed | Trouble::Network(_) => "candidate_closed",
+            Trouble::TimedOut(_) => "login_stalled",
+            Trouble::Frame(_) | Trouble::Field { .. } | Trouble::Unexpected { .. } => "backend_garbage",
+        };
+        Refusal::new(reason, trouble.to_string())
+    }
+}
+
+/// Dials `backend` and logs the player in there. A connection that fails after its Login Success is closed, and the close
+/// awaited, before this returns: such a backend has made a session of it, and a player must not have two.
+pub(crate) async fn enter(backend: &Backend, player: &Player, until: Until, limits: Limits) -> Result<Entered, Refusal> {
+    let began = SystemTime::now();
+    let stream = dial(&backend.address, limits).await?;
+    let connected = SystemTime::now();
+    let mut conn = Conn::new(stream);
+    log_in(&mut conn, backend, player, limits).await?;
+    let mut held = Vec::new();
+    let join = match until {
+        Until::LoginSuccess => None,
+        Until::JoinGame => match reach_world(&mut conn, player.version, &mut held, limits).await {
+            Ok(join) => Some(join),
+            Err(refusal) => {
+                conn::close(conn.into_parts().0, CLOSE).await;
+                return Err(refusal);
+            }
+        },
+    };
+    Ok(Entered { conn, held, join, times: Times { began, connected, entered: SystemTime::now() } })
+}
+
+async fn dial(address: &Address, limits: Limits) -> Result<TcpStream, Refusal> {
+    let failed = |detail: String| Refusal::new("dial_failed", detail);
+    let deadline = limits.deadline.min(Instant::now() + limits.connect);
+    let connect = async {
+        let mut last = None;
+        // Resolved anew each time: in a cluster, names move.
+        for socket in lookup_host((address.host.as_str(), address.port)).await? {
+            match TcpStream::connect(socket).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| std::io::Error::other("the name has no addresses")))
+    };
+    match timeout_at(deadline, connect).await {
+        Err(_) => Err(failed(format!("{address} did not answer within {:?}", limits.connect))),
+        Ok(Err(error)) => Err(failed(format!("{address}: {error}"))),
+        Ok(Ok(stream)) => {
+            stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
+            Ok(stream)
+        }
+    }
+}
+
+/// From the handshake to Login Success.
+async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: Limits) -> Result<(), Refusal> {
+    let host = match backend.forwarding {
+        Forwarding::None => player.host.clone(),
+        Forwarding::Legacy => {
+            forwarding::legacy_host(VirtualHost::of(&player.host).route_host, canonical(player.address.ip()), player.uuid)
+        }
+    };
+    let mut hello = Vec::with_capacity(128);
+    let greeting = Handshake { protocol: player.version.protocol, host: &host, port: player.port, next: Next::Login };
+    handshake::put(&mut hello, &greeting);
+    login::put_login_start(&mut hello, &player.name);
+    conn.write(&hello, limits.deadline).await?;
+    let OwnFrame { id, payload, .. } = conn.frame(LOGIN_LIMIT, limits.deadline).await?;
+    match LoginClientbound::of(id) {
+        LoginClientbound::LoginSuccess => {
+            login::read_login_success(&payload).map_err(Refusal::field("Login Success"))?;
+            Ok(())
+        }
+        LoginClientbound::Disconnect => Err(Refusal::said(login::read_disconnect(&payload).map_err(Refusal::field("Disconnect"))?)),
+        LoginClientbound::EncryptionRequest => Err(Refusal::new(
+            "backend_online_mode",
+            "it asks for encryption: set online-mode=false on backends, the node authenticates players",
+        )),
+        LoginClientbound::SetCompression | LoginClientbound::Unknown(_) => {
+            Err(Refusal::new("backend_garbage", format!("it sent packet {id:#04x} where Login Success was expected")))
+        }
+    }
+}
+
+/// From Login Success to Join Game: frames are held, keep-alives are answered at once.
+async fn reach_world(conn: &mut Conn, version: &Version, held: &mut Vec<u8>, limits: Limits) -> Result<JoinGame, Refusal> {
+    loop {
+        let OwnFrame { id, payload, whole } = conn.frame(MAX_FRAME, limits.deadline).await?;
+        match u8::try_from(id).map_or(Clientbound::Other, |id| version.clientbound(id)) {
+            Clientbound::JoinGame => return JoinGame::read(version, &payload).map_err(Refusal::field("Join Game")),
+            Clientbound::Disconnect => return Err(Refusal::said(play::read_disconnect(&payload))),
+            Clientbound::KeepAlive => {
+                let asked = play::read_keep_alive(version, &payload).map_err(Refusal::field("Keep Alive"))?;
+                let mut answer = Vec::new();
+                play::put_keep_alive_serverbound(&mut answer, version, asked);
+                conn.write(&answer, limits.deadline).await?;
+            }
+            _ if held.len() + whole.len() > limits.held => {
+                // Unread, the backend feels the pressure; it cannot reach its Join Game, so the deadline decides.
+                tokio::time::sleep_until(limits.deadline).await;
+                return Err(Refusal::new("login_stalled", format!("it sent {} bytes without a Join Game", held.len())));
+            }
+            _ => held.extend_from_slice(&whole),
+        }
+    }
+}
+
+/// An address as backends expect it: IPv4 where it is IPv4 written as IPv6.
+fn canonical(address: IpAddr) -> IpAddr {
+    address.to_canonical()
+}

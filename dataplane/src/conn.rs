@@ -1,0 +1,136 @@
+//! A connection before play: whole frames in, whole frames out, with a limit and a deadline for everything.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::ready;
+use std::time::Duration;
+
+use moonbridge_protocol::frame;
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::error::Trouble;
+use crate::relay::buffer::with_read_buffer;
+
+/// Bytes read at a time: what is left over when a login ends must fit the relay's read buffer.
+const CHUNK: usize = 32 * 1024;
+
+/// A frame by itself.
+#[derive(Debug)]
+pub(crate) struct OwnFrame {
+    pub(crate) id: i32,
+    pub(crate) payload: Vec<u8>,
+    /// Prefix, id and payload as they came.
+    pub(crate) whole: Vec<u8>,
+}
+
+/// A connection before play. Holds no memory while nothing incomplete has come.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    stream: TcpStream,
+    inbox: Vec<u8>,
+}
+
+impl Conn {
+    pub(crate) fn new(stream: TcpStream) -> Conn {
+        Conn { stream, inbox: Vec::new() }
+    }
+
+    /// What has come and was not taken.
+    pub(crate) fn inbox(&self) -> &[u8] {
+        &self.inbox
+    }
+
+    /// The socket and what was read but not taken.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        (self.stream, self.inbox)
+    }
+
+    /// Reads what there is, at most `limit` bytes, behind what waits already. 0 means the end.
+    pub(crate) async fn fill(&mut self, limit: usize) -> io::Result<usize> {
+        let (stream, inbox) = (&mut self.stream, &mut self.inbox);
+        poll_fn(|cx| {
+            with_read_buffer(|space| {
+                let mut buffer = ReadBuf::new(&mut space[..limit.min(CHUNK)]);
+                ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer))?;
+                inbox.extend_from_slice(buffer.filled());
+                std::task::Poll::Ready(Ok(buffer.filled().len()))
+            })
+        })
+        .await
+    }
+
+    /// The next frame that is not empty, of a body of at most `limit` bytes.
+    pub(crate) async fn frame(&mut self, limit: usize, deadline: Instant) -> Result<OwnFrame, Trouble> {
+        let began = Instant::now();
+        loop {
+            // Some 1.7 clients send empty frames.
+            let empty = self.inbox.iter().take_while(|&&byte| byte == 0).count();
+            self.inbox.drain(..empty);
+            if let Some(frame) = frame::first(&self.inbox, limit)? {
+                let own = OwnFrame { id: frame.id, payload: frame.payload.to_vec(), whole: frame.whole.to_vec() };
+                self.inbox.drain(..own.whole.len());
+                if self.inbox.is_empty() {
+                    self.inbox = Vec::new();
+                }
+                return Ok(own);
+            }
+            match timeout_at(deadline, self.fill(CHUNK)).await {
+                Err(_) => return Err(Trouble::TimedOut(deadline.saturating_duration_since(began))),
+                Ok(Ok(0)) => return Err(Trouble::Closed),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes all of `bytes`.
+    pub(crate) async fn write(&mut self, bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
+        match timeout_at(deadline, self.stream.write_all(bytes)).await {
+            Err(_) => Err(Trouble::TimedOut(Duration::ZERO)),
+            Ok(written) => Ok(written?),
+        }
+    }
+
+    /// Waits until the peer hangs up, keeping at most `limit` bytes of what it sends meanwhile (then waits no more).
+    pub(crate) async fn closed(&mut self, limit: usize) {
+        while self.inbox.len() < limit {
+            if matches!(self.fill(limit - self.inbox.len()).await, Ok(0) | Err(_)) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Writes `last` and closes so that the peer gets to read it: see [`close`].
+    pub(crate) async fn finish(mut self, last: &[u8], patience: Duration) {
+        if timeout(patience, self.stream.write_all(last)).await.is_ok_and(|written| written.is_ok()) {
+            close(self.stream, patience).await;
+        }
+    }
+}
+
+/// Closes in order: our end first, then what the peer still sends is read and dropped until it closes too or `patience`
+/// ends. A socket closed with bytes unread would reset the connection, and a reset may overtake what was written: clients
+/// then show "connection reset" in place of the reason, and backends lose the last chat lines.
+pub(crate) async fn close(mut stream: TcpStream, patience: Duration) {
+    let _ = timeout(patience, async {
+        stream.shutdown().await?;
+        loop {
+            let read = poll_fn(|cx| {
+                with_read_buffer(|space| {
+                    let mut buffer = ReadBuf::new(space);
+                    ready!(Pin::new(&mut stream).poll_read(cx, &mut buffer))?;
+                    std::task::Poll::Ready(io::Result::Ok(buffer.filled().len()))
+                })
+            })
+            .await?;
+            if read == 0 {
+                return io::Result::Ok(());
+            }
+        }
+    })
+    .await;
+}

@@ -1,0 +1,117 @@
+//! The relay: what moves bytes between the two sockets of a session, a run of frames at a time.
+//!
+//! A turn has three stages: *read and walk* what is ready into a run ([`moonbridge_protocol::walk`]), *transform* it
+//! ([`transform`]), and *one write*. All of it happens in one poll, from the worker's one read buffer; a link owns bytes only
+//! while a frame is incomplete or its peer does not take them ([`buffer`]).
+
+pub(crate) mod buffer;
+pub(crate) mod link;
+mod transform;
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use moonbridge_protocol::frame::FrameError;
+use moonbridge_protocol::walk::{Empty, Verdict, WatchSet, Watched};
+
+use self::buffer::{Buffer, with_read_buffer};
+use self::link::Link;
+
+/// Reads of one direction in one turn, so that a busy session does not starve its worker's others.
+const READS_A_TURN: usize = 8;
+
+/// Where a run goes.
+pub(crate) enum Sink<'a> {
+    /// To the other side. Nothing is read while it has not taken what it was given.
+    Link(&'a mut Link),
+    /// Nowhere yet: it is held, up to this many bytes; nothing is read beyond.
+    Hold(&'a mut Buffer, usize),
+}
+
+/// Why a direction needs attention.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// The source has ended its stream.
+    Ended,
+    /// The source failed.
+    SourceFailed(io::Error),
+    /// The sink failed.
+    SinkFailed(io::Error),
+    /// The source's frames cannot be read.
+    Malformed(FrameError),
+    /// The visitor stopped the walk; the frame it stopped at is the first of the source's unread bytes.
+    Stopped,
+    /// The node has no memory left for what the source has begun to send.
+    NoBuffer,
+}
+
+/// What a direction does with frames.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) watch: WatchSet,
+    pub(crate) empty: Empty,
+}
+
+/// Counts of one pump call, for the caller's accounts.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Pumped {
+    pub(crate) empty: u32,
+}
+
+/// Moves what is ready from `source` to `sink`. Pending when there is nothing more to read or the sink is full, with the
+/// task to be woken for either.
+pub(crate) fn pump(
+    cx: &mut Context<'_>,
+    source: &mut Link,
+    sink: &mut Sink<'_>,
+    rules: Rules,
+    pumped: &mut Pumped,
+    mut visit: impl FnMut(Watched<'_>) -> Verdict,
+) -> Poll<Halt> {
+    for _ in 0..READS_A_TURN {
+        match sink {
+            Sink::Link(link) => {
+                if let Err(error) = ready!(link.poll_flush(cx)) {
+                    return Poll::Ready(Halt::SinkFailed(error));
+                }
+            }
+            Sink::Hold(held, limit) => {
+                if held.len() >= *limit {
+                    return Poll::Pending;
+                }
+            }
+        }
+        let halt = with_read_buffer(|space| {
+            let filled = match source.poll_fill(cx, space) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Some(Halt::Ended)),
+                Poll::Ready(Ok(filled)) => filled,
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Halt::SourceFailed(error))),
+                Poll::Pending => return Poll::Pending,
+            };
+            let read = &mut space[..filled];
+            let walked = match source.walker.walk(read, rules.watch, rules.empty, &mut visit) {
+                Ok(walked) => walked,
+                Err(error) => return Poll::Ready(Some(Halt::Malformed(error))),
+            };
+            pumped.empty += walked.empty;
+            if !source.keep_unread(&read[walked.consumed..], walked.stopped) {
+                return Poll::Ready(Some(Halt::NoBuffer));
+            }
+            let run = transform::identity(&mut read[..walked.forward]);
+            let taken = match sink {
+                Sink::Link(link) => link.send(cx, run),
+                Sink::Hold(held, _) => held.extend(run).then_some(()).ok_or_else(|| io::ErrorKind::OutOfMemory.into()),
+            };
+            Poll::Ready(match taken {
+                Err(error) => Some(Halt::SinkFailed(error)),
+                Ok(()) if walked.stopped => Some(Halt::Stopped),
+                Ok(()) => None,
+            })
+        });
+        if let Some(halt) = ready!(halt) {
+            return Poll::Ready(halt);
+        }
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}

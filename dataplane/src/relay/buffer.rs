@@ -1,0 +1,166 @@
+//! Memory of a worker: one read buffer for all its sessions, and a pool for the bytes that have to wait.
+
+use std::cell::{Cell, RefCell};
+use std::task::Poll;
+
+/// The worker's read buffer: large reads are what makes bulk cheap (shared/performance.md: 30 KB frames cost half as much
+/// with 256 KiB as with 16 KiB).
+const READ_BUFFER: usize = 256 * 1024;
+
+/// Buffers that a worker keeps for later, and the largest that it keeps.
+const POOLED: usize = 64;
+const POOLED_CAPACITY: usize = 128 * 1024;
+
+thread_local! {
+    static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BUFFER]);
+    static POOL: RefCell<Vec<Vec<u8>>> = RefCell::new(Vec::with_capacity(POOLED));
+    static HELD: Cell<usize> = const { Cell::new(0) };
+    static HELD_LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Sets how many bytes this worker's buffers may hold together.
+pub(crate) fn limit_worker(bytes: usize) {
+    HELD_LIMIT.set(bytes);
+}
+
+/// Lends the worker's read buffer. Must not be nested.
+pub(crate) fn with_read_buffer<T>(work: impl FnOnce(&mut [u8]) -> Poll<T>) -> Poll<T> {
+    READ.with_borrow_mut(|space| work(space))
+}
+
+/// Bytes that wait: owns memory only while there are any, taken from and given back to the worker's pool.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    /// Where the bytes that still wait begin.
+    start: usize,
+}
+
+impl Buffer {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// Appends; false (and nothing appended) if the worker's buffers would hold more than they may.
+    #[must_use]
+    pub(crate) fn extend(&mut self, more: &[u8]) -> bool {
+        if more.is_empty() {
+            return true;
+        }
+        if HELD.get() + more.len() > HELD_LIMIT.get() {
+            return false;
+        }
+        if self.bytes.capacity() == 0 {
+            self.bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        self.bytes.extend_from_slice(more);
+        HELD.set(HELD.get() + more.len());
+        true
+    }
+
+    /// The first `count` bytes wait no longer.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start += count;
+        HELD.set(HELD.get().saturating_sub(count));
+        if self.start == self.bytes.len() {
+            self.start = 0;
+            give_back(std::mem::take(&mut self.bytes));
+        }
+    }
+
+    /// Takes all bytes out.
+    pub(crate) fn take(&mut self) -> Buffer {
+        std::mem::take(self)
+    }
+
+    /// Replaces all bytes; false (and then empty) if there is no room.
+    #[must_use]
+    pub(crate) fn replace(&mut self, bytes: &[u8]) -> bool {
+        if self.bytes.is_empty() {
+            return self.extend(bytes);
+        }
+        HELD.set(HELD.get().saturating_sub(self.len()));
+        self.bytes.clear();
+        self.start = 0;
+        if bytes.is_empty() {
+            give_back(std::mem::take(&mut self.bytes));
+        }
+        self.extend(bytes)
+    }
+
+    /// For frames that are built here: appends to the waiting bytes, whatever the worker holds (small, bounded by the caller).
+    pub(crate) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        let before = self.bytes.len();
+        write(&mut self.bytes);
+        HELD.set(HELD.get() + self.bytes.len() - before);
+        if self.bytes.is_empty() {
+            give_back(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let waiting = self.len();
+        // A worker that ends destroys its thread's memory in any order.
+        let _ = HELD.try_with(|held| held.set(held.get().saturating_sub(waiting)));
+        give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+fn give_back(mut bytes: Vec<u8>) {
+    if bytes.capacity() == 0 || bytes.capacity() > POOLED_CAPACITY {
+        return;
+    }
+    bytes.clear();
+    let _ = POOL.try_with(|pool| {
+        let mut pool = pool.borrow_mut();
+        if pool.len() < POOLED {
+            pool.push(bytes);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_and_given_back() {
+        let mut buffer = Buffer::default();
+        assert!(buffer.extend(b"hello"));
+        buffer.consume(2);
+        assert_eq!(buffer.as_slice(), b"llo");
+        assert_eq!(HELD.get(), 3);
+        assert!(buffer.replace(b"other bytes"));
+        assert_eq!(HELD.get(), 11);
+        buffer.write(|out| out.extend_from_slice(b"!!"));
+        assert_eq!((HELD.get(), buffer.as_slice()), (13, &b"other bytes!!"[..]));
+        drop(buffer);
+        assert_eq!(HELD.get(), 0);
+        assert_eq!(POOL.with_borrow(Vec::len), 1);
+    }
+
+    #[test]
+    fn a_full_worker_takes_no_more() {
+        limit_worker(10);
+        let mut buffer = Buffer::default();
+        assert!(buffer.extend(&[0; 8]));
+        assert!(!buffer.extend(&[0; 3]));
+        assert_eq!(buffer.len(), 8);
+        assert!(!buffer.replace(&[0; 11]));
+        assert!(buffer.is_empty());
+        assert!(buffer.replace(&[0; 10]));
+    }
+}

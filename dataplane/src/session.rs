@@ -1,0 +1,112 @@
+//! The life of a session, top down:
+//!
+//! ```text
+//! accept → handshake → status
+//!                    → login → admit → connect → play ⇄ transfer → end
+//! ```
+//!
+//! One async function a phase; each takes the connection and the facts so far and gives more facts.
+
+mod connect;
+mod handshake;
+mod login;
+mod play;
+mod status;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use moonbridge_proto::v1;
+use moonbridge_protocol::handshake::Next;
+use moonbridge_protocol::login as packets;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use self::handshake::{Greeting, Hello};
+use self::play::{Play, Start};
+use crate::conn::Conn;
+use crate::error::SessionError;
+use crate::node::Node;
+use crate::trace::{LoginTimes, SessionContext};
+
+/// What a stranger may send in one frame before it is known: a handshake has at most 776 bytes, a login 17.
+const STRANGER_FRAME: usize = 1024;
+
+/// Serves one connection to its end. `place` is its place among those that have not logged in.
+pub(crate) async fn serve(
+    node: Arc<Node>,
+    stream: TcpStream,
+    address: SocketAddr,
+    place: OwnedSemaphorePermit,
+) -> Result<(), SessionError> {
+    let accepted = SystemTime::now();
+    let mut conn = Conn::new(stream);
+    let hello = match handshake::greet(&mut conn, &node.config.timeouts).await? {
+        Greeting::LegacyPing(ping) => return status::answer_legacy(conn, &node, &ping).await,
+        Greeting::Hello(hello) => hello,
+    };
+    match hello.next {
+        Next::Status => status::serve(conn, &node, &hello).await,
+        Next::Login => log_in_and_play(node, conn, hello, address, place, accepted).await,
+    }
+}
+
+async fn log_in_and_play(
+    node: Arc<Node>,
+    mut conn: Conn,
+    hello: Hello,
+    address: SocketAddr,
+    place: OwnedSemaphorePermit,
+    accepted: SystemTime,
+) -> Result<(), SessionError> {
+    let greeted = SystemTime::now();
+    let deadline = Instant::now() + node.config.timeouts.login;
+    let taken = async {
+        let facts = login::identify(&mut conn, hello, address, deadline).await?;
+        let authenticated = SystemTime::now();
+        let snapshot = login::admit(&node)?;
+        let admitted = SystemTime::now();
+        let entered = connect::first_backend(&mut conn, &node, &snapshot, &facts, deadline).await?;
+        Ok((facts, authenticated, admitted, entered))
+    };
+    let (facts, authenticated, admitted, (backend, entered)) = match taken.await {
+        Ok(taken) => taken,
+        Err(login::Turned { text, error }) => {
+            let mut last = Vec::new();
+            if let Some(text) = text {
+                packets::put_disconnect(&mut last, &text);
+            }
+            conn.finish(&last, login::PATIENCE).await;
+            return Err(error);
+        }
+    };
+    drop(place);
+    let playing = SystemTime::now();
+    let id = Uuid::now_v7();
+    let context = SessionContext::begin(id, &facts, &backend, LoginTimes { accepted, greeted, authenticated, admitted, playing });
+    let registration = node.registry.register(
+        id,
+        v1::Session {
+            id: id.to_string(),
+            node_id: node.id.to_string(),
+            node_name: node.config.name.clone(),
+            player: facts.name.clone(),
+            player_uuid: facts.uuid.to_string(),
+            backend: backend.clone(),
+            host: moonbridge_proto::routing::normalise_host(&facts.host),
+            address: address.to_string(),
+            protocol: facts.version.protocol.unsigned_abs(),
+            started_unix_ms: accepted.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64),
+            trace_id: context.trace_id(),
+        },
+    );
+    tracing::info!(session = %id, trace = context.trace_id(), player = facts.name, %address, backend, "session begins");
+    let start = Start { node, facts, registration, context, player: conn.into_parts(), backend, connection: entered.conn.into_parts() };
+    match Box::pin(Play::new(start).run()).await.error {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}

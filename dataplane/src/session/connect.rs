@@ -1,0 +1,86 @@
+//! The first backend: the route's candidates in turn, until one takes the player.
+
+use std::sync::Arc;
+
+use moonbridge_proto::routing::Usable;
+use moonbridge_proto::snapshot::Snapshot;
+use moonbridge_protocol::login as packets;
+use moonbridge_protocol::text::Text;
+use tokio::time::Instant;
+
+use super::STRANGER_FRAME;
+use super::login::Turned;
+use crate::backend::{self, Entered, Limits, Player, Refusal, Until};
+use crate::conn::Conn;
+use crate::error::{Kind, Phase, SessionError, Side};
+use crate::node::Node;
+
+/// Enters the first backend that takes the player, and only then sends the player its Login Success. Gives the backend's
+/// name and connection.
+///
+/// A candidate that fails here has not sent its own Login Success, so it holds no session. All share one deadline, each
+/// getting an equal part of what is left, so that one that stalls does not cost the player the others.
+pub(super) async fn first_backend(
+    conn: &mut Conn,
+    node: &Arc<Node>,
+    snapshot: &Snapshot,
+    player: &Player,
+    deadline: Instant,
+) -> Result<(String, Entered), Turned> {
+    let decision = snapshot.route(&player.host);
+    if decision.route.is_none() {
+        let text = format!("There is no server for {:?} on this network.", decision.host);
+        return Err(Turned::new(Phase::Connect, Side::Control, Kind::Refused, &text));
+    }
+    let usable: Vec<_> = decision.usable().collect();
+    if usable.is_empty() {
+        let why = match decision.candidates.iter().any(|candidate| candidate.why == Usable::Drained) {
+            true => "No server takes new players at the moment.",
+            false => "No server is set up for this address.",
+        };
+        return Err(Turned::new(Phase::Connect, Side::Control, Kind::Refused, why));
+    }
+    let mut first: Option<Refusal> = None;
+    for (index, backend) in usable.iter().enumerate() {
+        let now = Instant::now();
+        let share = deadline.saturating_duration_since(now) / (usable.len() - index) as u32;
+        let limits = Limits { connect: node.config.timeouts.connect, deadline: now + share, held: 0 };
+        let entered = tokio::select! {
+            entered = backend::enter(backend, player, Until::LoginSuccess, limits) => entered,
+            // Whatever a client sends before its Login Success is kept, a little of it; that it leaves must show.
+            () = conn.closed(STRANGER_FRAME) => {
+                return Err(Turned { text: None, error: SessionError::new(Phase::Connect, Side::Player, Kind::Closed, "the player left") });
+            }
+        };
+        match entered {
+            Ok(entered) => {
+                let mut success = Vec::new();
+                packets::put_login_success(&mut success, player.version, player.uuid, &player.name);
+                conn.write(&success, deadline)
+                    .await
+                    .map_err(|trouble| Turned { text: None, error: SessionError::player(Phase::Connect, trouble) })?;
+                return Ok((backend.name.clone(), entered));
+            }
+            Err(refusal) => {
+                tracing::info!(
+                    player = player.name,
+                    backend = backend.name,
+                    reason = refusal.reason,
+                    detail = refusal.detail,
+                    "a backend did not take the player"
+                );
+                first.get_or_insert(refusal);
+            }
+        }
+    }
+    Err(turned_away(first))
+}
+
+/// The player is told what the first backend said, if it said anything.
+fn turned_away(first: Option<Refusal>) -> Turned {
+    let (reason, detail, text) = first.map_or(("no_backend", String::new(), None), |first| (first.reason, first.detail, first.text));
+    Turned {
+        text: Some(text.unwrap_or_else(|| Text::legacy("No server could be reached. Please try again later."))),
+        error: SessionError::new(Phase::Connect, Side::Backend, Kind::Refused, format!("{reason}: {detail}")),
+    }
+}

@@ -1,0 +1,378 @@
+//! Play: the relay runs, and the player moves between backends.
+//!
+//! [`Play::run`] is the loop: a *turn* ([`turn`]) moves bytes until something happens that is not bytes, and the loop deals
+//! with that. What the session *is* stands in [`state::State`]; how it moves is in [`transfer`].
+
+mod leaving;
+mod state;
+mod transfer;
+mod turn;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moonbridge_proto::v1;
+use moonbridge_protocol::text::Text;
+use moonbridge_protocol::{frame, play as packets};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use self::leaving::Leaving;
+use self::state::State;
+use self::transfer::Moving;
+use crate::backend::Player;
+use crate::conn;
+use crate::error::{Kind, Phase, SessionError, Side, hung_up};
+use crate::node::Node;
+use crate::registry::{Outcome, Registration, SessionCommand};
+use crate::relay::Halt;
+use crate::relay::buffer::Buffer;
+use crate::relay::link::Link;
+use crate::trace::SessionContext;
+
+/// How often a session looks at its clocks while nothing special goes on.
+const TICK: Duration = Duration::from_secs(5);
+
+/// How often the node asks a player that no backend serves.
+const FEED: Duration = Duration::from_secs(2);
+
+/// How long a peer gets to read the last thing it is sent.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A backend that the player is on.
+struct Current {
+    name: String,
+    link: Link,
+    quiet: Quiet,
+}
+
+/// How long a peer has shown no sign of life.
+#[derive(Default, Clone, Copy)]
+struct Quiet {
+    /// Sent nothing, though it was read.
+    read: Duration,
+    /// Took nothing, though something waited.
+    write: Duration,
+}
+
+/// A session in play.
+pub(crate) struct Play {
+    node: Arc<Node>,
+    facts: Player,
+    registration: Registration,
+    context: SessionContext,
+    state: State,
+    player: Link,
+    quiet: Quiet,
+    current: Option<Current>,
+    moving: Moving,
+    /// The player's frames while they have nowhere to go.
+    held: Buffer,
+    holding: bool,
+    leaving: Vec<Leaving>,
+    /// Until when the fence waits for the client's sign.
+    fence: Option<Instant>,
+    /// Outcomes that are told once the player's socket has taken the cutover.
+    replaying: Option<transfer::Replaying>,
+    /// Why the player lost its backend, until it has another.
+    lost: Option<Text>,
+    /// Backends that have lost this player lately.
+    unstable: Option<transfer::Unstable>,
+    /// When the current backend was entered.
+    entered: Instant,
+    empty: EmptyFrames,
+    /// When the clocks were last looked at.
+    looked: Instant,
+    timer: Pin<Box<Sleep>>,
+    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+/// Empty frames in the second that began at `since`.
+struct EmptyFrames {
+    since: Instant,
+    count: u32,
+}
+
+/// What a turn comes to.
+enum Event {
+    /// The player's stream needs attention.
+    Player(Halt),
+    /// The backend's stream does.
+    Backend(Halt),
+    /// The player sends empty frames without end.
+    Flood,
+    /// An admin asks something.
+    Command(SessionCommand),
+    /// A backend was entered, or none could be.
+    Arrived(transfer::Arrival),
+    /// The pause has been reached: the cutover may be written.
+    Paused,
+    /// The cutover has been written.
+    Replayed,
+    /// A clock is due.
+    Timer,
+    /// The node shuts down.
+    Shutdown,
+}
+
+/// How a session in play ends.
+pub(crate) struct End {
+    /// One of a bounded set, fit for a label.
+    pub(crate) reason: &'static str,
+    /// Shown to the player, if it is still there.
+    text: Option<Text>,
+    /// If it was trouble.
+    pub(crate) error: Option<SessionError>,
+}
+
+impl End {
+    fn quiet(reason: &'static str) -> End {
+        End { reason, text: None, error: None }
+    }
+
+    fn told(reason: &'static str, text: Text) -> End {
+        End { reason, text: Some(text), error: None }
+    }
+
+    fn trouble(reason: &'static str, side: Side, kind: Kind, detail: impl std::fmt::Display) -> End {
+        End { reason, text: None, error: Some(SessionError::new(Phase::Play, side, kind, detail)) }
+    }
+}
+
+/// What a session begins play with.
+pub(crate) struct Start {
+    pub(crate) node: Arc<Node>,
+    pub(crate) facts: Player,
+    pub(crate) registration: Registration,
+    pub(crate) context: SessionContext,
+    /// The player's socket, and what was read from it already.
+    pub(crate) player: (TcpStream, Vec<u8>),
+    pub(crate) backend: String,
+    /// The backend's socket, and what was read from it already.
+    pub(crate) connection: (TcpStream, Vec<u8>),
+}
+
+impl Play {
+    pub(crate) fn new(start: Start) -> Play {
+        let Start { node, facts, registration, context, player, backend, connection } = start;
+        let shutdown = Box::pin(node.shutdown.clone().cancelled_owned());
+        Play {
+            state: State::new(facts.version),
+            player: Link::new(player.0, &player.1),
+            quiet: Quiet::default(),
+            current: Some(Current { name: backend, link: Link::new(connection.0, &connection.1), quiet: Quiet::default() }),
+            moving: Moving::Nowhere,
+            held: Buffer::default(),
+            holding: false,
+            leaving: Vec::new(),
+            fence: None,
+            replaying: None,
+            lost: None,
+            unstable: None,
+            entered: Instant::now(),
+            empty: EmptyFrames { since: Instant::now(), count: 0 },
+            looked: Instant::now(),
+            timer: Box::pin(tokio::time::sleep(TICK)),
+            shutdown,
+            node,
+            facts,
+            registration,
+            context,
+        }
+    }
+
+    /// Runs the session to its end; says how it ended.
+    pub(crate) async fn run(mut self) -> End {
+        let mut end = loop {
+            let event = poll_fn(|cx| self.poll_turn(cx)).await;
+            if let Some(end) = self.handle(event) {
+                break end;
+            }
+        };
+        self.registration.ending(end.reason);
+        self.context.ended(end.reason, self.state.dropped);
+        self.farewell(end.text.take()).await;
+        end
+    }
+
+    fn handle(&mut self, event: Event) -> Option<End> {
+        match event {
+            Event::Player(halt) => Some(player_end(halt)),
+            Event::Backend(halt) => self.backend_halted(halt),
+            Event::Flood => Some(End::trouble("empty_frames", Side::Player, Kind::Malformed, "too many empty frames in one second")),
+            Event::Command(command) => self.command(command),
+            Event::Arrived(arrival) => self.arrived(arrival),
+            Event::Paused => {
+                self.cut_over();
+                None
+            }
+            Event::Replayed => {
+                self.replayed();
+                None
+            }
+            Event::Timer => self.clocks(),
+            Event::Shutdown => Some(End::told("node_shutdown", Text::legacy("The proxy is restarting. Please join again."))),
+        }
+    }
+
+    fn command(&mut self, command: SessionCommand) -> Option<End> {
+        match command {
+            SessionCommand::Transfer { to, traceparent, reply } => {
+                self.start_transfer(to, &traceparent, reply);
+                None
+            }
+            SessionCommand::Kick { reason, reply } => {
+                let _ = reply.send(ok());
+                Some(End::told("kicked", Text::legacy(&reason)))
+            }
+            SessionCommand::Message { text, reply } => {
+                // Inside a long frame nothing can be put; it ends soon or the backend is given up.
+                let outcome = if self.may_inject() {
+                    self.say(&Text::legacy(&text));
+                    ok()
+                } else {
+                    failed("frame_in_flight", "the player is just being sent a very long packet: try again")
+                };
+                let _ = reply.send(outcome);
+                None
+            }
+        }
+    }
+
+    /// Whether frames of the node's own may be put into the player's stream now.
+    fn may_inject(&self) -> bool {
+        self.current.as_ref().is_none_or(|current| current.link.walker.at_boundary())
+    }
+
+    fn say(&mut self, text: &Text) {
+        let version = self.state.version;
+        self.player.out.write(|out| packets::put_chat(out, version, text));
+    }
+
+    /// Looks at every clock there is.
+    fn clocks(&mut self) -> Option<End> {
+        let now = Instant::now();
+        let node = self.node.clone();
+        let timeouts = &node.config.timeouts;
+        self.leaving.retain(|leaving| leaving.deadline > now);
+        if self.fence.is_some_and(|deadline| deadline <= now) && self.player.walker.at_boundary() {
+            self.fence = None;
+            if let Some(current) = self.current.as_mut().filter(|_| self.state.fenced) {
+                current.link.out.write(|out| self.state.lift_fence(out));
+            }
+        }
+        if let Moving::Pausing { deadline, .. } = &self.moving
+            && *deadline <= now
+        {
+            self.pause_failed();
+        }
+        if self.current.is_none() {
+            let version = self.state.version;
+            let id = self.state.ledger.ask(moonbridge_protocol::keep_alive::Asker::Node, 0);
+            self.player.out.write(|out| packets::put_keep_alive_clientbound(out, version, id));
+        }
+        let waited = now.saturating_duration_since(self.looked);
+        self.looked = now;
+        let player_full = !self.player.out.is_empty();
+        let backend_full = self.current.as_ref().is_some_and(|current| !current.link.out.is_empty());
+        let read_from_player = !backend_full && self.held.len() < self.node.config.limits.transfer_buffer;
+        self.quiet.note(&mut self.player, waited, read_from_player);
+        if self.quiet.read >= timeouts.player_read {
+            let detail = format!("the player sent nothing for {:?}", timeouts.player_read);
+            return Some(End::trouble("player_timed_out", Side::Player, Kind::TimedOut, detail));
+        }
+        if self.quiet.write >= timeouts.write_stall {
+            let detail = format!("the player took nothing for {:?}", timeouts.write_stall);
+            return Some(End::trouble("player_stalled", Side::Player, Kind::TimedOut, detail));
+        }
+        let mut dead = None;
+        if let Some(current) = &mut self.current {
+            current.quiet.note(&mut current.link, waited, !player_full);
+            if current.quiet.read >= timeouts.backend_read || current.quiet.write >= timeouts.write_stall {
+                dead = Some(format!("{} has not answered for too long", current.name));
+            }
+        }
+        let end = dead.and_then(|reason| self.lose_backend("backend_timed_out", Text::legacy(&reason)));
+        self.set_timer(now);
+        end
+    }
+
+    /// A backend's stream has stopped: it hung up, kicked, or cannot be read.
+    fn backend_halted(&mut self, halt: Halt) -> Option<End> {
+        match halt {
+            // The sink of the backend's direction is the player.
+            Halt::SinkFailed(error) => Some(player_end(Halt::SourceFailed(error))),
+            Halt::Stopped => {
+                let current = self.current.as_ref()?;
+                let text = match frame::first(current.link.unread(), frame::MAX_FRAME) {
+                    Ok(Some(kick)) => packets::read_disconnect(kick.payload),
+                    _ => Text::legacy("kicked"),
+                };
+                self.lose_backend("backend_kicked", text)
+            }
+            Halt::Ended => self.lose_backend("backend_closed", Text::legacy("The server closed the connection.")),
+            Halt::SourceFailed(error) => {
+                self.lose_backend("backend_closed", Text::legacy(&format!("The server's connection failed: {error}")))
+            }
+            Halt::Malformed(error) => self.lose_backend("backend_garbage", Text::legacy(&format!("The server sent {error}."))),
+            Halt::NoBuffer => Some(End::trouble("overloaded", Side::Control, Kind::Overloaded, "the node's buffers are full")),
+        }
+    }
+
+    /// Says the last word and closes both sides so that both get to read what is under way.
+    async fn farewell(self, text: Option<Text>) {
+        let version = self.state.version;
+        let boundary = self.may_inject();
+        let Play { mut player, current, .. } = self;
+        if let Some(text) = text.filter(|_| boundary) {
+            player.out.write(|out| packets::put_disconnect(out, version, &text));
+        }
+        let close_backend = async {
+            if let Some(mut current) = current {
+                let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| current.link.poll_flush(cx))).await;
+                conn::close(current.link.into_parts().0, FAREWELL).await;
+            }
+        };
+        let close_player = async {
+            let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| player.poll_flush(cx))).await;
+            conn::close(player.into_parts().0, FAREWELL).await;
+        };
+        tokio::join!(close_backend, close_player);
+    }
+}
+
+impl Quiet {
+    /// Counts `waited` for or against the peer; silence counts only if it was being read.
+    fn note(&mut self, link: &mut Link, waited: Duration, being_read: bool) {
+        let signs = link.take_signs();
+        self.read = if signs.heard || !being_read { Duration::ZERO } else { self.read + waited };
+        self.write = if signs.taking { Duration::ZERO } else { self.write + waited };
+    }
+}
+
+fn player_end(halt: Halt) -> End {
+    match halt {
+        Halt::Ended => End::quiet("player_left"),
+        Halt::SourceFailed(error) if hung_up(&error) => End::quiet("player_left"),
+        Halt::SourceFailed(error) | Halt::SinkFailed(error) => End::trouble("player_network", Side::Player, Kind::Network, error),
+        Halt::Malformed(error) => End {
+            reason: "player_garbage",
+            text: Some(Text::legacy("Your client sent a packet that cannot be read.")),
+            error: Some(SessionError::new(Phase::Play, Side::Player, Kind::Malformed, error)),
+        },
+        Halt::NoBuffer => End::trouble("overloaded", Side::Control, Kind::Overloaded, "the node's buffers are full"),
+        // The player's frames stop no walk.
+        Halt::Stopped => End::quiet("player_left"),
+    }
+}
+
+fn ok() -> Outcome {
+    Outcome { succeeded: true, result: v1::CommandResult { reason: "ok".into(), ..Default::default() } }
+}
+
+fn failed(reason: &str, detail: impl Into<String>) -> Outcome {
+    Outcome { succeeded: false, result: v1::CommandResult { reason: reason.into(), detail: detail.into(), ..Default::default() } }
+}

@@ -1,0 +1,107 @@
+//! The backend that the player has left: it gets what was already on its way to it, and of what it still says the chat is
+//! delivered.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use moonbridge_protocol::frame::{self, MAX_FRAME, MAX_HEADER};
+use moonbridge_protocol::version::{Clientbound, Version};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::relay::buffer::{Buffer, with_read_buffer};
+use crate::relay::link::Link;
+
+/// A connection on its way out.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    stream: TcpStream,
+    inbox: Vec<u8>,
+    out: Buffer,
+    shut: bool,
+    /// Frames that were not delivered.
+    pub(crate) dropped: u64,
+    /// It is closed by then, whatever it still has to say.
+    pub(crate) deadline: Instant,
+}
+
+impl Leaving {
+    pub(crate) fn new(link: Link, deadline: Instant) -> Leaving {
+        let (stream, unread, out) = link.into_parts();
+        Leaving { stream, inbox: unread.as_slice().to_vec(), out, shut: false, dropped: 0, deadline }
+    }
+
+    /// Goes on with it; ready when it is over. Chat goes to `player` if `may_deliver`.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, version: &Version, mut player: Option<&mut Buffer>) -> Poll<()> {
+        if self.poll_send(cx).is_err() {
+            return Poll::Ready(());
+        }
+        loop {
+            match self.deliver(version, player.as_deref_mut()) {
+                Delivered::All => {}
+                Delivered::Waits => return Poll::Pending,
+                Delivered::Garbage => return Poll::Ready(()),
+            }
+            if !matches!(ready!(self.poll_read(cx)), Ok(1..)) {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Sends what waits, then our end of the stream.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while !self.out.is_empty() {
+            let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, self.out.as_slice()) else { return Ok(()) };
+            self.out.consume(written?);
+        }
+        if !self.shut
+            && let Poll::Ready(shut) = Pin::new(&mut self.stream).poll_shutdown(cx)
+        {
+            shut?;
+            self.shut = true;
+        }
+        Ok(())
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        with_read_buffer(|space| {
+            let mut buffer = ReadBuf::new(space);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+            self.inbox.extend_from_slice(buffer.filled());
+            Poll::Ready(Ok(buffer.filled().len()))
+        })
+    }
+
+    fn deliver(&mut self, version: &Version, mut player: Option<&mut Buffer>) -> Delivered {
+        let mut taken = 0;
+        let outcome = loop {
+            match frame::first(&self.inbox[taken..], MAX_FRAME) {
+                Err(_) => break Delivered::Garbage,
+                // What has not come whole is bounded by the longest frame there is.
+                Ok(None) if self.inbox.len() - taken > MAX_FRAME + MAX_HEADER => break Delivered::Garbage,
+                Ok(None) => break Delivered::All,
+                Ok(Some(frame)) => {
+                    let kind = u8::try_from(frame.id).map_or(Clientbound::Other, |id| version.clientbound(id));
+                    if kind == Clientbound::Chat && !frame.is_empty() {
+                        let Some(player) = player.as_deref_mut() else { break Delivered::Waits };
+                        player.write(|out| out.extend_from_slice(frame.whole));
+                    } else {
+                        self.dropped += 1;
+                    }
+                    taken += frame.whole.len();
+                }
+            }
+        };
+        self.inbox.drain(..taken);
+        outcome
+    }
+}
+
+enum Delivered {
+    All,
+    /// The player's stream is inside a frame, or full.
+    Waits,
+    Garbage,
+}

@@ -1,0 +1,215 @@
+//! What a session in play is at a frame boundary, apart from its sockets, and what each frame does to it.
+
+use moonbridge_protocol::channels::{self, Channels};
+use moonbridge_protocol::keep_alive::{Answer, Asker, Ledger};
+use moonbridge_protocol::play;
+use moonbridge_protocol::tab_list::TabNames;
+use moonbridge_protocol::version::{Clientbound, Serverbound, Version};
+use moonbridge_protocol::walk::{Empty, Verdict, WatchSet, Watched};
+
+use crate::relay::Rules;
+
+/// Client Settings and brands are short; longer ones are relayed but not remembered.
+const REMEMBERED: usize = 256;
+
+/// The channel on which a client names its make.
+const BRAND: &str = "MC|Brand";
+
+/// A session in play: plain data, which no future owns.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) version: &'static Version,
+    pub(crate) ledger: Ledger,
+    /// The tab list as the player's client shows it.
+    pub(crate) tab: TabNames,
+    /// The channels that the player has registered.
+    pub(crate) channels: Channels,
+    /// The last Client Settings payload of the player's.
+    settings: Vec<u8>,
+    /// What the player last said on MC|Brand.
+    brand: Vec<u8>,
+    /// The player has spoken FML|HS.
+    pub(crate) forge: bool,
+    /// The player has been sent a Join Game.
+    pub(crate) in_world: bool,
+    /// The number of the connection to the current backend.
+    pub(crate) number: u32,
+    /// Frames of the player's old world are still arriving: the player has not been seen to process the Join Game of the
+    /// last cutover.
+    pub(crate) fenced: bool,
+    /// The client's own settings or brand came since the last cutover.
+    came: Came,
+    /// Frames left out at fences, in all.
+    pub(crate) dropped: u64,
+    clientbound: WatchSet,
+    serverbound: WatchSet,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Came {
+    settings: bool,
+    brand: bool,
+}
+
+impl State {
+    pub(crate) fn new(version: &'static Version) -> State {
+        use {Clientbound as C, Serverbound as S};
+        State {
+            version,
+            ledger: Ledger::default(),
+            tab: TabNames::default(),
+            channels: Channels::default(),
+            settings: Vec::new(),
+            brand: Vec::new(),
+            forge: false,
+            in_world: false,
+            number: 0,
+            fenced: false,
+            came: Came::default(),
+            dropped: 0,
+            clientbound: version.watch_clientbound(&[C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect]),
+            serverbound: version.watch_serverbound(&[S::KeepAlive, S::PluginMessage, S::ClientSettings]),
+        }
+    }
+
+    /// What the clientbound direction is walked with.
+    pub(crate) fn clientbound_rules(&self) -> Rules {
+        Rules { watch: self.clientbound, empty: Empty::Pass }
+    }
+
+    /// What the serverbound direction is walked with.
+    pub(crate) fn serverbound_rules(&self) -> Rules {
+        Rules { watch: if self.fenced { WatchSet::ALL } else { self.serverbound }, empty: Empty::Drop }
+    }
+
+    /// A frame of the current backend's.
+    pub(crate) fn see_clientbound(&mut self, frame: Watched<'_>) -> Verdict {
+        match self.version.clientbound(frame.id) {
+            Clientbound::KeepAlive => {
+                // One that cannot be read is none; it passes as it is.
+                if let Ok(id) = play::read_keep_alive(self.version, frame.payload) {
+                    let ours = self.ledger.ask(Asker::Backend(self.number), id);
+                    play::write_keep_alive(self.version, frame.payload, ours);
+                }
+                Verdict::Pass
+            }
+            Clientbound::JoinGame => {
+                self.in_world = true;
+                Verdict::Pass
+            }
+            Clientbound::PlayerListItem => {
+                self.tab.note(frame.payload);
+                Verdict::Pass
+            }
+            Clientbound::Disconnect => Verdict::Stop,
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// A frame of the player's, on its way to the current backend.
+    pub(crate) fn see_serverbound(&mut self, frame: Watched<'_>) -> Verdict {
+        match self.version.serverbound(frame.id) {
+            Serverbound::KeepAlive => {
+                let Ok(id) = play::read_keep_alive(self.version, frame.payload) else { return Verdict::Pass };
+                match self.ledger.answer(id) {
+                    Answer::To(Asker::Backend(number), id) if number == self.number => {
+                        play::write_keep_alive(self.version, frame.payload, id);
+                        Verdict::Pass
+                    }
+                    Answer::To(..) => Verdict::Drop,
+                    Answer::Unasked => Verdict::Pass,
+                }
+            }
+            Serverbound::ClientSettings => {
+                self.remember(frame.payload, Serverbound::ClientSettings);
+                self.came.settings = true;
+                self.fenced = false;
+                Verdict::Pass
+            }
+            Serverbound::PluginMessage => {
+                self.remember(frame.payload, Serverbound::PluginMessage);
+                Verdict::Pass
+            }
+            Serverbound::OldWorld | Serverbound::TabComplete if self.fenced => {
+                self.dropped += 1;
+                Verdict::Drop
+            }
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// A frame of the player's that came while there was nowhere to send it: it is held, but a keep-alive's answer goes to
+    /// `answer` if the current backend waits for it.
+    pub(crate) fn see_held(&mut self, frame: Watched<'_>, answer: impl FnOnce(i64)) -> Verdict {
+        if self.version.serverbound(frame.id) != Serverbound::KeepAlive {
+            return Verdict::Pass;
+        }
+        if let Ok(id) = play::read_keep_alive(self.version, frame.payload)
+            && let Answer::To(Asker::Backend(number), id) = self.ledger.answer(id)
+            && number == self.number
+        {
+            answer(id);
+        }
+        Verdict::Drop
+    }
+
+    /// A held frame on its way to a new backend: of the old world whatever it is, so nothing of it lifts the fence.
+    pub(crate) fn see_released(&mut self, frame: Watched<'_>) -> Verdict {
+        match self.version.serverbound(frame.id) {
+            Serverbound::OldWorld | Serverbound::TabComplete | Serverbound::KeepAlive => {
+                self.dropped += 1;
+                Verdict::Drop
+            }
+            kind @ (Serverbound::ClientSettings | Serverbound::PluginMessage) => {
+                self.remember(frame.payload, kind);
+                Verdict::Pass
+            }
+            _ => Verdict::Pass,
+        }
+    }
+
+    fn remember(&mut self, payload: &[u8], kind: Serverbound) {
+        if kind == Serverbound::ClientSettings {
+            remember(&mut self.settings, payload);
+            return;
+        }
+        let Ok(message) = play::PluginMessage::read_serverbound(payload) else { return };
+        match message.channel {
+            channels::REGISTER => self.channels.register(message.data),
+            channels::UNREGISTER => self.channels.unregister(message.data),
+            BRAND => {
+                remember(&mut self.brand, message.data);
+                self.came.brand = true;
+            }
+            channel => self.forge |= channels::spoke_forge(channel),
+        }
+    }
+
+    /// The current backend is another one from here on: what the player is still asked in the name of the old one is the
+    /// node's from now on. Appends the answers that the old one still waits for to `old`.
+    pub(crate) fn change_backend(&mut self, old: &mut Vec<u8>) {
+        for id in self.ledger.take_over(Asker::Backend(self.number)) {
+            play::put_keep_alive_serverbound(old, self.version, id);
+        }
+        self.number += 1;
+        self.came = Came::default();
+    }
+
+    /// Lifts the fence for want of the client's own sign: appends what the client has not sent by itself.
+    pub(crate) fn lift_fence(&mut self, out: &mut Vec<u8>) {
+        self.fenced = false;
+        if !self.came.settings && !self.settings.is_empty() {
+            play::put_client_settings(out, self.version, &self.settings);
+        }
+        if !self.came.brand && !self.brand.is_empty() {
+            play::put_plugin_message_serverbound(out, self.version, BRAND, &self.brand);
+        }
+    }
+}
+
+fn remember(place: &mut Vec<u8>, payload: &[u8]) {
+    place.clear();
+    if payload.len() <= REMEMBERED {
+        place.extend_from_slice(payload);
+    }
+}

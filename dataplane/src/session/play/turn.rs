@@ -1,0 +1,136 @@
+//! One turn of a session in play: everything that is ready is moved, until something else happens.
+
+use std::task::{Context, Poll};
+
+use tokio::time::Instant;
+
+use super::transfer::Moving;
+use super::{Event, FEED, Play, TICK};
+use crate::relay::{Halt, Pumped, Sink, pump};
+use moonbridge_protocol::play as packets;
+use moonbridge_protocol::walk::{Empty, WatchSet};
+
+/// Player bytes waiting beyond which a leaving backend's chat waits, too.
+const LEAVING_HIGH_WATER: usize = 256 * 1024;
+
+impl Play {
+    pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        if let Poll::Ready(halt) = self.poll_clientbound(cx) {
+            return Poll::Ready(Event::Backend(halt));
+        }
+        if let Poll::Ready(event) = self.poll_serverbound(cx) {
+            return Poll::Ready(event);
+        }
+        self.poll_leaving(cx);
+        if let Poll::Ready(event) = self.poll_flush(cx) {
+            return Poll::Ready(event);
+        }
+        if let Poll::Ready(event) = self.poll_moving(cx) {
+            return Poll::Ready(event);
+        }
+        if let Poll::Ready(Some(command)) = self.registration.commands.poll_recv(cx) {
+            return Poll::Ready(Event::Command(command));
+        }
+        if self.timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Event::Timer);
+        }
+        self.shutdown.as_mut().poll(cx).map(|()| Event::Shutdown)
+    }
+
+    fn poll_clientbound(&mut self, cx: &mut Context<'_>) -> Poll<Halt> {
+        let Some(current) = &mut self.current else { return Poll::Pending };
+        let state = &mut self.state;
+        let rules = state.clientbound_rules();
+        let mut sink = Sink::Link(&mut self.player);
+        pump(cx, &mut current.link, &mut sink, rules, &mut Pumped::default(), |frame| state.see_clientbound(frame))
+    }
+
+    fn poll_serverbound(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        self.hold_if_due();
+        let mut pumped = Pumped::default();
+        let state = &mut self.state;
+        let halted = if self.holding {
+            let rules = crate::relay::Rules { watch: WatchSet::ALL, empty: Empty::Drop };
+            let mut sink = Sink::Hold(&mut self.held, self.node.config.limits.transfer_buffer);
+            let mut current = self.current.as_mut();
+            pump(cx, &mut self.player, &mut sink, rules, &mut pumped, |frame| {
+                let version = state.version;
+                state.see_held(frame, |id| {
+                    if let Some(current) = &mut current {
+                        current.link.out.write(|out| packets::put_keep_alive_serverbound(out, version, id));
+                    }
+                })
+            })
+        } else if let Some(current) = &mut self.current {
+            let rules = state.serverbound_rules();
+            let mut sink = Sink::Link(&mut current.link);
+            pump(cx, &mut self.player, &mut sink, rules, &mut pumped, |frame| state.see_serverbound(frame))
+        } else {
+            Poll::Pending
+        };
+        if self.fence.is_some() && !self.state.fenced {
+            self.fence = None;
+        }
+        if pumped.empty > 0 && self.floods(pumped.empty) {
+            return Poll::Ready(Event::Flood);
+        }
+        halted.map(|halt| match halt {
+            // The sink of the player's direction is the backend.
+            Halt::SinkFailed(error) if !self.holding => Event::Backend(Halt::SourceFailed(error)),
+            Halt::SinkFailed(_) => Event::Player(Halt::NoBuffer),
+            halt => Event::Player(halt),
+        })
+    }
+
+    fn floods(&mut self, empty: u32) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.empty.since).as_secs() >= 1 {
+            self.empty.since = now;
+            self.empty.count = 0;
+        }
+        self.empty.count = self.empty.count.saturating_add(empty);
+        self.empty.count > self.node.config.limits.empty_frames_per_second
+    }
+
+    fn poll_leaving(&mut self, cx: &mut Context<'_>) {
+        let may_deliver = self.may_inject() && self.player.out.len() < LEAVING_HIGH_WATER;
+        let (state, player) = (&mut self.state, &mut self.player.out);
+        self.leaving.retain_mut(|leaving| {
+            let over = leaving.poll(cx, state.version, may_deliver.then_some(&mut *player)).is_ready();
+            if over {
+                state.dropped += leaving.dropped;
+            }
+            !over
+        });
+    }
+
+    /// Sends what was put outside of a read in the same turn.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        if let Some(current) = &mut self.current
+            && let Poll::Ready(Err(error)) = current.link.poll_flush(cx)
+        {
+            return Poll::Ready(Event::Backend(Halt::SourceFailed(error)));
+        }
+        match self.player.poll_flush(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Event::Player(Halt::SourceFailed(error))),
+            Poll::Ready(Ok(())) if self.replaying.is_some() => Poll::Ready(Event::Replayed),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Sets the timer to the next clock that can be due.
+    pub(super) fn set_timer(&mut self, now: Instant) {
+        let mut next = now + TICK;
+        let pause = match &self.moving {
+            Moving::Pausing { deadline, .. } => Some(*deadline),
+            _ => None,
+        };
+        let feed = self.current.is_none().then(|| now + FEED);
+        let leaving = self.leaving.iter().map(|leaving| leaving.deadline).min();
+        for clock in [pause, feed, leaving, self.fence].into_iter().flatten() {
+            // A fence that waits for a frame boundary is due already: look again soon.
+            next = next.min(clock.max(now + std::time::Duration::from_millis(50)));
+        }
+        self.timer.as_mut().reset(next);
+    }
+}

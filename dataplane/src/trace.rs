@@ -1,0 +1,110 @@
+//! A session's traces: one when play begins, one for each transfer, and one span for its end, each made after the fact, so
+//! that no span stays open for hours and what never came to play is not traced.
+
+use std::time::{Duration, SystemTime};
+
+use moonbridge_proto::telemetry::names;
+use moonbridge_proto::telemetry::trace::{self, KeyValue, SpanContext, Trace};
+use moonbridge_proto::v1;
+use uuid::Uuid;
+
+use crate::backend::{Player, Times};
+use crate::registry::Outcome;
+
+/// When the phases up to play began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoginTimes {
+    pub(crate) accepted: SystemTime,
+    pub(crate) greeted: SystemTime,
+    pub(crate) authenticated: SystemTime,
+    pub(crate) admitted: SystemTime,
+    pub(crate) playing: SystemTime,
+}
+
+/// When the steps of a transfer ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TransferTimes {
+    /// Dialled, logged in up to Join Game.
+    pub(crate) enter: Times,
+    /// The pause began.
+    pub(crate) paused: SystemTime,
+    /// The cutover was written.
+    pub(crate) cut: SystemTime,
+}
+
+/// A session as its traces name it.
+#[derive(Debug)]
+pub(crate) struct SessionContext {
+    pub(crate) id: Uuid,
+    span: SpanContext,
+    began: SystemTime,
+}
+
+impl SessionContext {
+    /// Traces a session that has come to play.
+    pub(crate) fn begin(id: Uuid, player: &Player, backend: &str, times: LoginTimes) -> SessionContext {
+        let LoginTimes { accepted, greeted, authenticated, admitted, playing } = times;
+        let span = Trace::new(names::SESSION, None)
+            .attribute(KeyValue::new(names::SESSION_ID, id.to_string()))
+            .attribute(KeyValue::new(names::PLAYER, player.name.clone()))
+            .attribute(KeyValue::new(names::PLAYER_UUID, player.uuid.to_string()))
+            .attribute(KeyValue::new(names::PROTOCOL, i64::from(player.version.protocol)))
+            .child(names::HANDSHAKE, accepted, greeted, [])
+            .child(names::AUTHENTICATE, greeted, authenticated, [])
+            .child(names::ADMIT, authenticated, admitted, [])
+            .child(names::CONNECT, admitted, playing, [KeyValue::new(names::BACKEND, backend.to_owned())])
+            .finish(accepted, playing, trace::ok());
+        SessionContext { id, span, began: accepted }
+    }
+
+    /// The session's trace id, 32 hex digits.
+    pub(crate) fn trace_id(&self) -> String {
+        self.span.trace_id().to_string()
+    }
+
+    /// Traces the session's end, in a trace of its own that links to the session's.
+    pub(crate) fn ended(&self, reason: &'static str, dropped: u64) {
+        let now = SystemTime::now();
+        let lasted = now.duration_since(self.began).unwrap_or(Duration::ZERO);
+        tracing::info!(session = %self.id, trace = self.trace_id(), reason, ?lasted, dropped, "session ended");
+        Trace::new(names::SESSION_END, None)
+            .attribute(KeyValue::new(names::SESSION_ID, self.id.to_string()))
+            .attribute(KeyValue::new(names::REASON, reason))
+            .link(&self.span)
+            .finish(now, now, trace::ok());
+    }
+
+    /// Traces a transfer that has ended, below whoever asked for it; gives the time each phase took.
+    pub(crate) fn transfer(
+        &self,
+        to: &str,
+        traceparent: &str,
+        began: SystemTime,
+        times: Option<TransferTimes>,
+        outcome: &Outcome,
+    ) -> Vec<v1::PhaseTime> {
+        let now = SystemTime::now();
+        let mut transfer = Trace::new(names::TRANSFER, Some(&trace::parent(traceparent)))
+            .attribute(KeyValue::new(names::SESSION_ID, self.id.to_string()))
+            .attribute(KeyValue::new(names::TO, to.to_owned()))
+            .link(&self.span);
+        let mut phases = Vec::new();
+        if let Some(TransferTimes { enter, paused, cut }) = times {
+            let steps = [
+                (names::DIAL, enter.began, enter.connected),
+                (names::LOGIN, enter.connected, enter.entered),
+                (names::PAUSE, paused, cut),
+                (names::CUTOVER, cut, cut),
+                (names::REPLAY, cut, now),
+            ];
+            for (phase, start, end) in steps {
+                transfer = transfer.child(phase, start, end, []);
+                let micros = end.duration_since(start).unwrap_or(Duration::ZERO).as_micros();
+                phases.push(v1::PhaseTime { phase: phase.to_owned(), micros: u64::try_from(micros).unwrap_or(u64::MAX) });
+            }
+        }
+        let status = if outcome.succeeded { trace::ok() } else { trace::failed(outcome.result.reason.clone()) };
+        transfer.attribute(KeyValue::new(names::REASON, outcome.result.reason.clone())).finish(began, now, status);
+        phases
+    }
+}

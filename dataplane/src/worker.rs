@@ -1,0 +1,66 @@
+//! Workers: one thread and one single-threaded runtime each, on which sessions live from accept to end.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use tokio::runtime::{self, Handle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::relay::buffer;
+
+/// A node's workers. Dropping them ends their threads, and whatever still runs there.
+pub(crate) struct Workers {
+    workers: Vec<Worker>,
+    _stop: DropGuard,
+}
+
+struct Worker {
+    runtime: Handle,
+    load: Arc<AtomicUsize>,
+    _thread: JoinHandle<()>,
+}
+
+/// What a task counts for on its worker, while it lives.
+struct Load(Arc<AtomicUsize>);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Workers {
+    /// Starts `count` workers (0: one a core), whose sessions may hold `node_buffers` bytes together.
+    pub(crate) fn start(count: usize, node_buffers: usize) -> io::Result<Workers> {
+        let count = if count == 0 { std::thread::available_parallelism()?.get() } else { count };
+        let stop = CancellationToken::new();
+        let workers = (0..count).map(|index| start(index, node_buffers / count, stop.clone())).collect::<io::Result<_>>()?;
+        Ok(Workers { workers, _stop: stop.drop_guard() })
+    }
+
+    /// Runs `task` on the worker that has the fewest.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else { return };
+        worker.load.fetch_add(1, Ordering::Relaxed);
+        let load = Load(worker.load.clone());
+        worker.runtime.spawn(async move {
+            let _load = load;
+            task.await;
+        });
+    }
+}
+
+fn start(index: usize, buffers: usize, stop: CancellationToken) -> io::Result<Worker> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let thread = Builder::new().name(format!("relay-{index}")).spawn(move || {
+        buffer::limit_worker(buffers);
+        runtime.block_on(stop.cancelled());
+        // Name look-ups under way are not waited for.
+        runtime.shutdown_background();
+    })?;
+    Ok(Worker { runtime: handle, load: Arc::default(), _thread: thread })
+}
