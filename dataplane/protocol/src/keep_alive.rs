@@ -78,3 +78,29 @@ impl Ledger {
         self.outstanding.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_wrap_before_the_sign_and_stay_distinct() {
+        let mut ledger = Ledger { last: i64::from(i32::MAX) - 2, ..Ledger::default() };
+        let asked: Vec<i64> = (0..5).map(|id| ledger.ask(Asker::Node, id)).collect();
+        let top = i64::from(i32::MAX);
+        assert_eq!(asked, [top - 1, top, 1, 2, 3]);
+        assert_eq!(ledger.answer(top), Answer::To(Asker::Node, 1));
+        assert_eq!(ledger.answer(1), Answer::To(Asker::Node, 2));
+    }
+
+    #[test]
+    fn the_ledger_allocates_once() {
+        let mut ledger = Ledger::default();
+        ledger.ask(Asker::Node, 0);
+        let capacity = ledger.outstanding.capacity();
+        for id in 0..10 * MAX_OUTSTANDING as i64 {
+            ledger.ask(Asker::Node, id);
+        }
+        assert_eq!(ledger.outstanding.capacity(), capacity);
+    }
+}

@@ -11,7 +11,7 @@ use std::fmt;
 
 /// Most bytes of text.
 pub const MAX_BYTES: usize = 32_767;
-/// Most pieces of one style, and most JSON components that are looked at.
+/// Most JSON components that are looked at, and that a text is written as: the outer one, and one for each piece of one style.
 pub const MAX_NODES: usize = 256;
 /// How deep JSON components may lie in each other; deeper ones are left out.
 pub const MAX_DEPTH: usize = 32;
@@ -168,7 +168,7 @@ impl Builder {
             let spans = self.text.spans.len();
             match self.text.spans.last_mut() {
                 Some(span) if span.style == style => span.text.push(c),
-                _ if spans == MAX_NODES => {
+                _ if spans == MAX_NODES - 1 => {
                     self.full = true;
                     return;
                 }
