@@ -47,7 +47,7 @@ pub fn channel(url: &str, tls: Option<&ClientTls>, allow_insecure: bool) -> Resu
     let (Some(scheme), Some(host), Some(port)) = (uri.scheme_str(), uri.host(), uri.port_u16()) else {
         return Err(ConnectError::Url(url.to_owned()));
     };
-    if port == 0 || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+    if host.is_empty() || port == 0 || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err(ConnectError::Url(url.to_owned()));
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();

@@ -45,8 +45,9 @@ impl fmt::Display for OnKick {
 
 pub(super) fn validate(raw: v1::Route, at: &At, mistakes: &mut Mistakes) -> Route {
     let host = normalise_host(&raw.host);
-    // What only looks like "*" ("*.", "*:25565") is a slip that must not catch every player.
-    if !is_route_host(&host) || (host == "*" && raw.host != "*") {
+    // What only looks like "*" ("*.", "*:25565") is a slip that must not catch every player; nor is a URL a host.
+    let slip = raw.host.contains(['/', '\0']) || (host == "*" && raw.host != "*");
+    if slip || !is_route_host(&host) {
         let expected = "expected a host name, \"*.suffix\" or \"*\"";
         mistakes.add(&at.field("host"), format!("{expected}, at most {MAX_ROUTE_HOST} characters, got {}", shown(&raw.host)));
     }
