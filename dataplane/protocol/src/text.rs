@@ -64,7 +64,7 @@ impl Text {
     /// Parses a JSON component: a string, an object, or an array of them.
     ///
     /// # Errors
-    /// If it is not JSON.
+    /// If it is not JSON, or JSON of more than 127 levels.
     pub fn from_json(json: &str) -> Result<Text, TextError> {
         let value = serde_json::from_str(json).map_err(|error| TextError::Json(error.to_string()))?;
         Ok(Text::from_value(&value))
