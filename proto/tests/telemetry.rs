@@ -1,4 +1,5 @@
 //! Telemetry against a collector that works, one that is dead and one that never answers.
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which lints take for other code")]
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

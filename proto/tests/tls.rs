@@ -1,4 +1,5 @@
 //! TLS, plaintext and tokens over real connections, with certificates made here.
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which lints take for other code")]
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
