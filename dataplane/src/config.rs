@@ -52,7 +52,7 @@ pub struct Timeouts {
     pub backend_read: Duration,
     /// A peer that takes none of the bytes waiting for it for so long is gone.
     pub write_stall: Duration,
-    /// A whole transfer, unless its command has an earlier deadline.
+    /// A whole transfer, or a whole fallback with all its candidates.
     pub transfer: Duration,
     /// The wait for the Client Settings that end the player's old world.
     pub fence: Duration,

@@ -46,8 +46,10 @@ struct Pace {
     connect: Duration,
     /// Between heartbeats. A replica drops a node it has not heard for the lease (10 s by default).
     heartbeat: Duration,
-    /// A replica that says nothing, takes nothing or acknowledges nothing for so long is dead.
+    /// A replica that says nothing or takes nothing for so long is dead.
     silence: Duration,
+    /// A replica that acknowledges no session event for so long cannot reach its store: perhaps another can.
+    unacknowledged: Duration,
     /// Between HTTP/2 pings, and the wait for their answers.
     keep_alive: Duration,
     /// How long session events are gathered.
@@ -67,6 +69,7 @@ impl Default for Pace {
             connect: Duration::from_secs(3),
             heartbeat: Duration::from_secs(2),
             silence: Duration::from_secs(10),
+            unacknowledged: Duration::from_secs(30),
             keep_alive: Duration::from_secs(3),
             gather: Duration::from_millis(50),
             last_words: Duration::from_secs(2),

@@ -59,10 +59,14 @@ pub enum Undeliverable {
 
 struct Live {
     session: v1::Session,
-    commands: mpsc::Sender<SessionCommand>,
+    /// None once the registry is closed.
+    commands: Option<mpsc::Sender<SessionCommand>>,
+    /// Whoever takes the changes has been told of it.
+    told: bool,
 }
 
-/// What changed since the last [`Registry::take_changes`], newest state only: bounded by the sessions there were.
+/// What changed since the last [`Registry::take_changes`], newest state only. Bounded by the sessions that are live or
+/// were told of, however long nobody comes for them: one that begins and ends meanwhile leaves nothing.
 #[derive(Default)]
 struct Changes {
     /// Began or moved, and live.
@@ -73,6 +77,7 @@ struct Changes {
 #[derive(Default)]
 struct State {
     live: HashMap<Uuid, Live>,
+    closed: bool,
     /// Kept only while somebody takes them.
     changes: Option<Changes>,
 }
@@ -90,7 +95,7 @@ pub struct Registration {
     registry: Arc<Registry>,
     id: Uuid,
     reason: &'static str,
-    /// The commands for this session.
+    /// The commands for this session; they end when the node shuts down ([`Registry::close`]).
     pub commands: mpsc::Receiver<SessionCommand>,
 }
 
@@ -103,13 +108,21 @@ impl Registry {
     pub fn register(self: &Arc<Self>, id: Uuid, session: v1::Session) -> Registration {
         let (sender, commands) = mpsc::channel(QUEUE);
         let mut state = self.lock();
-        state.live.insert(id, Live { session, commands: sender });
+        let sender = (!state.closed).then_some(sender);
+        state.live.insert(id, Live { session, commands: sender, told: false });
         if let Some(changes) = &mut state.changes {
             changes.set.insert(id);
         }
         drop(state);
         self.changed.notify_one();
         Registration { registry: self.clone(), id, reason: "ended", commands }
+    }
+
+    /// Ends the stream of commands of every session there is or will be: to a session, its end means that the node shuts down.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.live.values_mut().for_each(|live| live.commands = None);
     }
 
     /// How many sessions there are.
@@ -126,7 +139,11 @@ impl Registry {
     pub fn subscribe(&self) -> Vec<v1::Session> {
         let mut state = self.lock();
         state.changes = Some(Changes::default());
-        state.live.values().map(|live| live.session.clone()).collect()
+        let tell = |live: &mut Live| {
+            live.told = true;
+            live.session.clone()
+        };
+        state.live.values_mut().map(tell).collect()
     }
 
     /// Nobody takes changes any more: forget them.
@@ -139,9 +156,15 @@ impl Registry {
         use v1::session_event::Event;
         let mut state = self.lock();
         let Some(changes) = state.changes.as_mut().map(std::mem::take) else { return Vec::new() };
-        let set = changes.set.into_iter().filter_map(|id| state.live.get(&id)).map(|live| Event::Set(live.session.clone()));
+        let mut set = Vec::with_capacity(changes.set.len());
+        for id in changes.set {
+            if let Some(live) = state.live.get_mut(&id) {
+                live.told = true;
+                set.push(Event::Set(live.session.clone()));
+            }
+        }
         let ended = changes.ended.into_iter().map(|(id, reason)| Event::Ended(v1::SessionEnded { id: id.to_string(), reason }));
-        set.chain(ended).map(|event| v1::SessionEvent { event: Some(event) }).collect()
+        set.into_iter().chain(ended).map(|event| v1::SessionEvent { event: Some(event) }).collect()
     }
 
     /// Whether a control-plane replica hears of these sessions now: it has answered this node's Hello, and the stream stands.
@@ -162,8 +185,8 @@ impl Registry {
     /// Hands a command to a session.
     pub fn command(&self, id: &Uuid, command: SessionCommand) -> Result<(), (Undeliverable, SessionCommand)> {
         let state = self.lock();
-        let Some(live) = state.live.get(id) else { return Err((Undeliverable::Gone, command)) };
-        live.commands.try_send(command).map_err(|error| match error {
+        let Some(commands) = state.live.get(id).and_then(|live| live.commands.as_ref()) else { return Err((Undeliverable::Gone, command)) };
+        commands.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(command) => (Undeliverable::Busy, command),
             mpsc::error::TrySendError::Closed(command) => (Undeliverable::Gone, command),
         })
@@ -193,10 +216,12 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut state = self.registry.lock();
-        state.live.remove(&self.id);
+        let told = state.live.remove(&self.id).is_some_and(|live| live.told);
         if let Some(changes) = &mut state.changes {
             changes.set.remove(&self.id);
-            changes.ended.insert(self.id, self.reason.to_owned());
+            if told {
+                changes.ended.insert(self.id, self.reason.to_owned());
+            }
         }
         drop(state);
         self.registry.changed.notify_one();
@@ -235,11 +260,14 @@ mod tests {
         mover.moved("survival");
         leaver.ending("kicked");
         drop(leaver);
+        drop(begin(&registry));
         let moved = v1::Session { backend: "survival".into(), ..session(id) };
         let left = v1::SessionEnded { id: old.to_string(), reason: "kicked".into() };
-        assert_eq!(taken(&registry), [Event::Set(moved), Event::Ended(left)]);
+        assert_eq!(taken(&registry), [Event::Set(moved), Event::Ended(left)], "and nothing of the one that came and went");
         assert!(taken(&registry).is_empty());
         assert_eq!(registry.len(), 1);
+        drop(mover);
+        assert!(matches!(taken(&registry).as_slice(), [Event::Ended(_)]), "what was taken is told of");
     }
 
     #[test]
@@ -280,5 +308,20 @@ mod tests {
         assert!(matches!(first, SessionCommand::Message { text, .. } if text == "0"));
         drop(registration);
         assert!(matches!(registry.command(&id, message("late")), Err((Undeliverable::Gone, _))));
+    }
+
+    #[test]
+    fn a_closed_registry_takes_no_more_commands_and_ends_each_session_s_stream_of_them() {
+        let registry = Arc::new(Registry::default());
+        let (id, mut registration) = begin(&registry);
+        let message = || SessionCommand::Message { text: String::new(), reply: oneshot::channel().0 };
+        assert!(registry.command(&id, message()).is_ok());
+        registry.close();
+        assert!(matches!(registry.command(&id, message()), Err((Undeliverable::Gone, _))));
+        assert!(registration.commands.blocking_recv().is_some(), "what was queued still comes");
+        assert!(registration.commands.blocking_recv().is_none());
+        let (_, mut late) = begin(&registry);
+        assert!(late.commands.blocking_recv().is_none());
+        assert_eq!(registry.len(), 2, "they are live until they end");
     }
 }

@@ -227,8 +227,9 @@ impl Stream<'_> {
         } else if since(self.heard) >= silence {
             return Err(format!("nothing was heard for {silence:?}"));
         }
-        if self.presence.waiting_since().is_some_and(|sent| since(sent) >= silence) {
-            return Err(format!("session events were not acknowledged for {silence:?}"));
+        let patience = self.pace.unacknowledged;
+        if self.presence.waiting_since().is_some_and(|sent| since(sent) >= patience) {
+            return Err(format!("session events were not acknowledged for {patience:?}"));
         }
         if let Some(closing) = &mut self.closing
             && !closing.emptied
@@ -259,7 +260,7 @@ impl Stream<'_> {
     fn wake(&self) -> Instant {
         let silence = self.pace.silence;
         let stuck = (!self.outbox.is_empty()).then(|| self.sent + silence);
-        let unacknowledged = self.presence.waiting_since().map(|sent| sent + silence);
+        let unacknowledged = self.presence.waiting_since().map(|sent| sent + self.pace.unacknowledged);
         let closing = self.closing.as_ref().map(|closing| closing.deadline);
         [stuck, unacknowledged, closing, self.presence.due()]
             .into_iter()

@@ -31,15 +31,7 @@ impl Running {
     fn start(urls: Vec<String>, pace: Pace, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config { name: "edge-1".into(), control: urls, ..Config::default() };
         change(&mut config);
-        let node = Arc::new(Node {
-            id: Uuid::now_v7(),
-            config,
-            snapshot: Default::default(),
-            registry: Default::default(),
-            network_players: Default::default(),
-            drained: Default::default(),
-            shutdown: CancellationToken::new(),
-        });
+        let node = Arc::new(Node::new(config, CancellationToken::new()));
         let client = tokio::spawn(run_at(node.clone(), pace));
         Self { node, client }
     }
@@ -314,7 +306,8 @@ async fn a_drain_and_the_network_count_reach_the_node() {
 #[tokio::test]
 async fn session_events_come_in_numbered_batches_and_the_last_ones_are_waited_for() {
     let mut replica = Replica::start().await;
-    let running = Running::start(vec![replica.url()], quick(), |_| {});
+    let pace = Pace { last_words: Duration::from_secs(3_600), ..quick() };
+    let running = Running::start(vec![replica.url()], pace, |_| {});
     let (mut call, _) = replica.welcomed(1).await;
 
     // One event a session, however much happened to it within the moment.
@@ -338,7 +331,12 @@ async fn session_events_come_in_numbered_batches_and_the_last_ones_are_waited_fo
     // Shutting down, the client stays until the last session's end is acknowledged.
     drop(first_registration);
     assert_eq!(call.events().await.sequence, 2);
+    call.send(Down::EventsAck(v1::EventsAck { sequence: 2 })).await;
     running.node.shutdown.cancel();
+    for number in 1..=20 {
+        call.send(snapshot(number, Vec::new())).await;
+        assert!(matches!(call.next().await, Up::Ack(_)), "still there");
+    }
     drop(second_registration);
     let last = call.events().await;
     assert_eq!(last.sequence, 3);
@@ -353,7 +351,7 @@ async fn session_events_come_in_numbered_batches_and_the_last_ones_are_waited_fo
 #[tokio::test]
 async fn unacknowledged_events_cost_the_stream_and_do_not_hold_up_a_shutdown() {
     let mut replica = Replica::start().await;
-    let pace = Pace { silence: Duration::from_millis(400), last_words: Duration::from_millis(100), ..quick() };
+    let pace = Pace { unacknowledged: Duration::from_millis(400), last_words: Duration::from_millis(100), ..quick() };
     let running = Running::start(vec![replica.url()], pace, |_| {});
     let (_, registration) = running.session();
     let (mut call, _) = replica.welcomed(1).await;
