@@ -64,6 +64,7 @@ pub async fn run(mut config: Config, shutdown: CancellationToken, ready: oneshot
         () = shutdown.cancelled() => {}
     }
     accept.await?;
+    node.registry.close();
     sessions.close();
     if timeout(drain, sessions.wait()).await.is_err() {
         tracing::warn!(left = sessions.len(), "sessions did not end in time and are cut off");

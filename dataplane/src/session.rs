@@ -12,6 +12,8 @@ mod handshake;
 mod login;
 mod play;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

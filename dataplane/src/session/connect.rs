@@ -69,14 +69,17 @@ pub(super) async fn first_backend(
                     detail = refusal.detail,
                     "a backend did not take the player"
                 );
-                first.get_or_insert(refusal);
+                // The first that said something, or else the first.
+                if first.as_ref().is_none_or(|first| first.text.is_none() && refusal.text.is_some()) {
+                    first = Some(refusal);
+                }
             }
         }
     }
     Err(turned_away(first))
 }
 
-/// The player is told what the first backend said, if it said anything.
+/// The player is told what a backend said, if any said anything.
 fn turned_away(first: Option<Refusal>) -> Turned {
     let (reason, detail, text) = first.map_or(("no_backend", String::new(), None), |first| (first.reason, first.detail, first.text));
     Turned {

@@ -18,7 +18,6 @@ use moonbridge_protocol::text::Text;
 use moonbridge_protocol::{frame, play as packets};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use self::leaving::Leaving;
 use self::state::State;
@@ -87,7 +86,6 @@ pub(crate) struct Play {
     /// When the clocks were last looked at.
     looked: Instant,
     timer: Pin<Box<Sleep>>,
-    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 /// Empty frames in the second that began at `since`.
@@ -158,7 +156,6 @@ pub(crate) struct Start {
 impl Play {
     pub(crate) fn new(start: Start) -> Play {
         let Start { node, facts, registration, context, player, backend, connection } = start;
-        let shutdown = Box::pin(node.shutdown.clone().cancelled_owned());
         Play {
             state: State::new(facts.version),
             player: Link::new(player.0, &player.1),
@@ -176,7 +173,6 @@ impl Play {
             empty: EmptyFrames { since: Instant::now(), count: 0 },
             looked: Instant::now(),
             timer: Box::pin(tokio::time::sleep(TICK)),
-            shutdown,
             node,
             facts,
             registration,
@@ -192,9 +188,15 @@ impl Play {
                 break end;
             }
         };
-        self.registration.ending(end.reason);
-        self.context.ended(end.reason, self.state.dropped);
-        self.farewell(end.text.take()).await;
+        let boundary = self.may_inject();
+        let Play { state, context, mut registration, mut player, current, .. } = self;
+        context.ended(end.reason, state.dropped);
+        registration.ending(end.reason);
+        drop(registration);
+        if let Some(text) = end.text.take().filter(|_| boundary) {
+            player.out.write(|out| packets::put_disconnect(out, state.version, &text));
+        }
+        tokio::join!(farewell(Some(player)), farewell(current.map(|current| current.link)));
         end
     }
 
@@ -321,27 +323,6 @@ impl Play {
             Halt::NoBuffer => Some(End::trouble("overloaded", Side::Control, Kind::Overloaded, "the node's buffers are full")),
         }
     }
-
-    /// Says the last word and closes both sides so that both get to read what is under way.
-    async fn farewell(self, text: Option<Text>) {
-        let version = self.state.version;
-        let boundary = self.may_inject();
-        let Play { mut player, current, .. } = self;
-        if let Some(text) = text.filter(|_| boundary) {
-            player.out.write(|out| packets::put_disconnect(out, version, &text));
-        }
-        let close_backend = async {
-            if let Some(mut current) = current {
-                let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| current.link.poll_flush(cx))).await;
-                conn::close(current.link.into_parts().0, FAREWELL).await;
-            }
-        };
-        let close_player = async {
-            let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| player.poll_flush(cx))).await;
-            conn::close(player.into_parts().0, FAREWELL).await;
-        };
-        tokio::join!(close_backend, close_player);
-    }
 }
 
 impl Quiet {
@@ -351,6 +332,13 @@ impl Quiet {
         self.read = if signs.heard || !being_read { Duration::ZERO } else { self.read + waited };
         self.write = if signs.taking { Duration::ZERO } else { self.write + waited };
     }
+}
+
+/// Closes a link so that its peer gets to read what is under way.
+async fn farewell(link: Option<Link>) {
+    let Some(mut link) = link else { return };
+    let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| link.poll_flush(cx))).await;
+    conn::close(link.into_parts().0, FAREWELL).await;
 }
 
 fn player_end(halt: Halt) -> End {

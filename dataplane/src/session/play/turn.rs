@@ -28,13 +28,10 @@ impl Play {
         if let Poll::Ready(event) = self.poll_moving(cx) {
             return Poll::Ready(event);
         }
-        if let Poll::Ready(Some(command)) = self.registration.commands.poll_recv(cx) {
-            return Poll::Ready(Event::Command(command));
+        if let Poll::Ready(command) = self.registration.commands.poll_recv(cx) {
+            return Poll::Ready(command.map_or(Event::Shutdown, Event::Command));
         }
-        if self.timer.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Event::Timer);
-        }
-        self.shutdown.as_mut().poll(cx).map(|()| Event::Shutdown)
+        self.timer.as_mut().poll(cx).map(|()| Event::Timer)
     }
 
     fn poll_clientbound(&mut self, cx: &mut Context<'_>) -> Poll<Halt> {

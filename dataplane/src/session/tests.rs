@@ -1,0 +1,378 @@
+//! Sessions from outside: what a scripted player and scripted backends see of the node between them.
+
+mod stage;
+
+use std::time::Duration;
+
+use moonbridge_proto::snapshot::OnKick;
+use moonbridge_protocol::play::{self as packets, PluginMessage};
+use moonbridge_protocol::tab_list::put_player_list_item;
+use moonbridge_protocol::text::Text;
+use moonbridge_protocol::version::{Clientbound, Serverbound};
+use moonbridge_protocol::walk::HOLD;
+use moonbridge_protocol::{frame, login};
+
+use self::stage::*;
+
+const SETTINGS: i32 = 0x15;
+const POSITION: i32 = 0x04;
+const FROM_A_MOD: i32 = -5;
+
+#[tokio::test]
+async fn frames_of_every_kind_pass_both_ways() {
+    let lobby = host("lobby").await;
+    let node = node(&[&lobby], OnKick::Fallback, |_| {});
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+    for (id, size) in [(FROM_A_MOD, 0), (200, 10), (POSITION, 33), (0x50, HOLD + 1000), (0x7f, frame::MAX_FRAME - 10)] {
+        let payload: Vec<u8> = (0..size).map(|index| index as u8).collect();
+        let (sent, received) = tokio::join!(player.send_frame(id, &payload), backend.frame());
+        assert_eq!(((), received.id, received.payload == payload), (sent, id, true), "serverbound {id} of {size} bytes");
+        let (sent, received) = tokio::join!(backend.send_frame(id, &payload), player.frame());
+        assert_eq!(((), received.id, received.payload == payload), (sent, id, true), "clientbound {id} of {size} bytes");
+    }
+}
+
+#[tokio::test]
+async fn keep_alives_go_back_to_who_asked_with_the_id_it_asked() {
+    let lobby = host("lobby").await;
+    let node = node(&[&lobby], OnKick::Fallback, |_| {});
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+    let mut asked = Vec::new();
+    for id in [7, 7, -1] {
+        backend.send(|out| packets::put_keep_alive_clientbound(out, v5(), id)).await;
+        let (kind, frame) = player.clientbound().await;
+        assert_eq!(kind, Clientbound::KeepAlive);
+        asked.push(packets::read_keep_alive(v5(), &frame.payload).expect("an id"));
+    }
+    assert!(asked.iter().all(|&id| id != 0) && asked[0] != asked[1], "{asked:?}");
+    // In another order, with the unasked 0 of "Downloading terrain" between.
+    for (answer, expected) in [(asked[2], -1), (0, 0), (asked[0], 7), (asked[1], 7)] {
+        player.send(|out| packets::put_keep_alive_serverbound(out, v5(), answer)).await;
+        let (kind, frame) = backend.serverbound().await;
+        assert_eq!((kind, packets::read_keep_alive(v5(), &frame.payload)), (Serverbound::KeepAlive, Ok(expected)));
+    }
+}
+
+#[tokio::test]
+async fn a_transfer_moves_the_world_and_loses_nothing() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut old) = play(&node, &lobby, "Steve").await;
+    old.send(|out| put_player_list_item(out, v5(), "§aAlex", true, 5)).await;
+    player.frame().await;
+    old.send(|out| packets::put_keep_alive_clientbound(out, v5(), 77)).await;
+    let late = packets::read_keep_alive(v5(), &player.frame().await.payload).expect("an id");
+    player.send(|out| assert!(packets::put_plugin_message_serverbound(out, v5(), "REGISTER", b"mod:a\0mod:b"))).await;
+    player.say("before").await;
+    assert_eq!(old.serverbound().await.0, Serverbound::PluginMessage);
+    old.is_told("before").await;
+
+    let moved = transfer(&node, "arena");
+    let mut new = arena.accept().await;
+    // Before its Join Game, a candidate asks, and says things that must come first.
+    new.send(|out| packets::put_keep_alive_clientbound(out, v5(), 5)).await;
+    let (kind, frame) = new.serverbound().await;
+    assert_eq!((kind, packets::read_keep_alive(v5(), &frame.payload)), (Serverbound::KeepAlive, Ok(5)));
+    new.send_frame(FROM_A_MOD, b"early").await;
+    old.show("still here").await;
+    player.hears("still here").await;
+    player.say("to the old").await;
+    old.is_told("to the old").await;
+    new.send(|out| {
+        join(9).put(out, v5());
+        packets::put_chat(out, v5(), &Text::legacy("welcome"));
+    })
+    .await;
+
+    let (kind, frame) = player.clientbound().await;
+    assert_eq!(kind, Clientbound::PlayerListItem);
+    assert_eq!(frame.payload, [&[7][..], "§aAlex".as_bytes(), &[0, 0, 0]].concat().as_slice(), "name, offline, ping 0");
+    assert_eq!(player.frame().await.id, FROM_A_MOD);
+    player.joins(9, -1).await;
+    player.respawns(0).await;
+    player.hears("welcome").await;
+    let outcome = outcome(moved).await;
+    assert!(outcome.succeeded, "{outcome:?}");
+    let phases: Vec<_> = outcome.result.phases.iter().map(|phase| phase.phase.as_str()).collect();
+    assert_eq!(phases, ["dial", "login", "pause", "cutover", "replay"]);
+    assert_eq!(node.registry.subscribe()[0].backend, "arena");
+
+    // The channels first; then what is not of the old world.
+    let (_, frame) = new.serverbound().await;
+    let register = PluginMessage::read_serverbound(&frame.payload).expect("a plugin message");
+    assert_eq!((register.channel, register.data), ("REGISTER", &b"mod:a\0mod:b"[..]));
+    player.send_frame(POSITION, &[0; 33]).await;
+    player.send(|out| packets::put_keep_alive_serverbound(out, v5(), late)).await;
+    player.say("between").await;
+    player.send_frame(FROM_A_MOD, b"mine").await;
+    new.is_told("between").await;
+    assert_eq!(new.frame().await.id, FROM_A_MOD);
+    player.send_frame(SETTINGS, b"settings").await;
+    player.send_frame(POSITION, &[1; 33]).await;
+    assert_eq!(new.serverbound().await.0, Serverbound::ClientSettings);
+    assert_eq!(new.frame().await.payload, [1; 33], "after the fence the player moves again");
+
+    // The old backend got its answer from the node, and its end; what it still says in chat arrives.
+    let (kind, frame) = old.serverbound().await;
+    assert_eq!((kind, packets::read_keep_alive(v5(), &frame.payload)), (Serverbound::KeepAlive, Ok(77)));
+    old.ends().await;
+    old.send_frame(0x21, b"a chunk of the old world").await;
+    old.show("last words").await;
+    player.hears("last words").await;
+    new.show("and on").await;
+    player.hears("and on").await;
+}
+
+#[tokio::test]
+async fn without_settings_the_fence_falls_and_what_is_known_is_replayed() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.fence = Duration::from_millis(100));
+    let (mut player, mut old) = play(&node, &lobby, "Steve").await;
+    player.send_frame(SETTINGS, b"mine").await;
+    old.frame().await;
+    let moved = transfer(&node, "arena");
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    player.joins(9, -1).await;
+    player.respawns(0).await;
+    assert!(outcome(moved).await.succeeded);
+    let (kind, frame) = new.serverbound().await;
+    assert_eq!((kind, frame.payload.as_slice()), (Serverbound::ClientSettings, &b"mine"[..]));
+    player.send_frame(POSITION, &[1; 33]).await;
+    assert_eq!(new.frame().await.payload, [1; 33]);
+}
+
+#[tokio::test]
+async fn a_candidate_that_fails_costs_nothing() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.transfer = Duration::from_millis(500));
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+
+    let refused = transfer(&node, "arena");
+    arena.hear().await.send(|out| login::put_disconnect(out, &Text::legacy("§cnot today"))).await;
+    let result = outcome(refused).await.result;
+    assert_eq!(result.reason, "login_refused");
+    assert!(result.detail.contains("not today"), "{}", result.detail);
+
+    let kicked = transfer(&node, "arena");
+    let mut candidate = arena.accept().await;
+    candidate.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("full"))).await;
+    candidate.ends().await;
+    drop(candidate);
+    assert_eq!(outcome(kicked).await.result.reason, "login_refused");
+
+    let garbage = transfer(&node, "arena");
+    arena.hear().await.send(|out| out.extend_from_slice(&[0xff; 8])).await;
+    assert_eq!(outcome(garbage).await.result.reason, "backend_garbage");
+
+    let closed = transfer(&node, "arena");
+    drop(arena.hear().await);
+    assert_eq!(outcome(closed).await.result.reason, "candidate_closed");
+
+    let stalled = transfer(&node, "arena");
+    let _stalled = arena.hear().await;
+    let twice = transfer(&node, "arena");
+    assert_eq!(outcome(twice).await.result.reason, "transfer_in_progress");
+    assert_eq!(outcome(stalled).await.result.reason, "login_stalled");
+
+    assert_eq!(outcome(transfer(&node, "lobby")).await.result.reason, "already_there");
+    assert_eq!(outcome(transfer(&node, "nowhere")).await.result.reason, "unknown_backend");
+    drop(arena);
+    assert_eq!(outcome(transfer(&node, "arena")).await.result.reason, "dial_failed");
+
+    player.say("still here").await;
+    backend.is_told("still here").await;
+    backend.show("so am I").await;
+    player.hears("so am I").await;
+}
+
+#[tokio::test]
+async fn a_player_that_speaks_forge_is_relayed_but_not_moved() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut backend) = log_in(&node, &lobby, "Steve").await;
+    player.send(|out| assert!(packets::put_plugin_message_serverbound(out, v5(), "FML|HS", &[1, 2]))).await;
+    assert_eq!(backend.serverbound().await.0, Serverbound::PluginMessage);
+    let refused = outcome(transfer(&node, "arena")).await.result;
+    assert_eq!(refused.reason, "forge_unsupported");
+}
+
+#[tokio::test]
+async fn a_kick_falls_back_and_says_why() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut old) = play(&node, &lobby, "Steve").await;
+    old.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("lobby restarts"))).await;
+    player.say("meanwhile").await;
+    player.send_frame(POSITION, &[0; 33]).await;
+    old.ends().await;
+    drop(old);
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    player.joins(9, -1).await;
+    player.respawns(0).await;
+    player.hears("You were moved to arena: lobby restarts").await;
+    new.is_told("meanwhile").await;
+
+    // When nobody is left, the first reason is the one that is shown.
+    new.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("arena, too"))).await;
+    drop(new);
+    let (kind, frame) = player.clientbound().await;
+    assert_eq!(kind, Clientbound::Disconnect);
+    assert_eq!(packets::read_disconnect(&frame.payload).plain(), "lobby restarts");
+    player.ends().await;
+}
+
+#[tokio::test]
+async fn a_kick_before_the_first_world_falls_back_without_a_respawn() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut old) = log_in(&node, &lobby, "Steve").await;
+    old.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("not on the list"))).await;
+    drop(old);
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    player.joins(9, 0).await;
+    player.hears("You were moved to arena: not on the list").await;
+    player.send_frame(POSITION, &[1; 33]).await;
+    assert_eq!(new.frame().await.payload, [1; 33], "there is no old world to fence off");
+}
+
+#[tokio::test]
+async fn where_a_kick_disconnects_the_reason_is_shown() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Disconnect, |_| {});
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+    backend.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("out"))).await;
+    let (kind, frame) = player.clientbound().await;
+    assert_eq!((kind, packets::read_disconnect(&frame.payload).plain().as_str()), (Clientbound::Disconnect, "out"));
+    player.ends().await;
+}
+
+#[tokio::test]
+async fn a_backend_that_dies_inside_a_long_frame_costs_the_session() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+    backend
+        .send(|out| {
+            moonbridge_protocol::wire::put_varint(out, 200_000);
+            out.extend_from_slice(&[0x26; 100_000]);
+        })
+        .await;
+    // The half of it arrives without the rest: it is cut through.
+    while player.0.inbox().len() < 100_000 {
+        assert_ne!(player.0.fill(usize::MAX).await.expect("readable"), 0);
+    }
+    drop(backend);
+    player.ends().await;
+}
+
+#[tokio::test]
+async fn a_transfer_waits_for_a_long_frame_and_gives_up_if_it_stalls() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.pause = Duration::from_millis(200));
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+    backend
+        .send(|out| {
+            moonbridge_protocol::wire::put_varint(out, 200_000);
+            out.extend_from_slice(&[0x26; 100_000]);
+        })
+        .await;
+    while player.0.inbox().len() < 100_000 {
+        assert_ne!(player.0.fill(usize::MAX).await.expect("readable"), 0);
+    }
+    let stalled = transfer(&node, "arena");
+    arena.accept().await.send(|out| join(9).put(out, v5())).await;
+    player.say("held").await;
+    assert_eq!(outcome(stalled).await.result.reason, "frame_stalled");
+    backend.is_told("held").await;
+
+    let moved = transfer(&node, "arena");
+    let mut new = arena.accept().await;
+    new.send(|out| join(10).put(out, v5())).await;
+    player.say("held again").await;
+    backend.send(|out| out.extend_from_slice(&[0x26; 100_000])).await;
+    assert_eq!(player.frame().await.id, 0x26, "the long frame, whole");
+    player.joins(10, -1).await;
+    assert!(outcome(moved).await.succeeded);
+    // Said just when the candidate arrived: to the old backend or, held, to the new one, but to one.
+    player.say("after").await;
+    match backend.0.frame(frame::MAX_FRAME, tokio::time::Instant::now() + PATIENCE).await {
+        Ok(told) => assert_eq!(v5().serverbound(told.id as u8), Serverbound::Chat),
+        Err(_) => new.is_told("held again").await,
+    }
+    new.is_told("after").await;
+}
+
+#[tokio::test]
+async fn the_next_backend_is_tried_when_one_stalls_closes_or_refuses() {
+    let (stalls, closes, takes) = (host("stalls").await, host("closes").await, host("takes").await);
+    let node = node(&[&stalls, &closes, &takes], OnKick::Fallback, |config| config.timeouts.login = Duration::from_millis(900));
+    let mut player = connect(&node).await;
+    player.greet("Steve", 5).await;
+    let _stalled = stalls.hear().await;
+    drop(closes.hear().await);
+    let _taken = takes.accept().await;
+    assert_eq!(player.frame().await.id, 2, "Login Success");
+    let mut late = connect(&node).await;
+    late.greet("Alex", 5).await;
+    let _stalled = stalls.hear().await;
+    closes.hear().await.send(|out| login::put_disconnect(out, &Text::legacy("closed for today"))).await;
+    drop(takes);
+    let kick = late.frame().await;
+    assert_eq!((kick.id, login::read_disconnect(&kick.payload).expect("a reason").plain()), (0, "closed for today".into()));
+    late.ends().await;
+}
+
+#[tokio::test]
+async fn strangers_are_turned_away_with_a_reason() {
+    let lobby = host("lobby").await;
+    let node = node(&[&lobby], OnKick::Fallback, |config| config.timeouts.handshake = Duration::from_millis(300));
+    for (name, protocol, expected) in
+        [("Steve", 47, "supports Minecraft 1.7.2 to 1.7.10"), ("has space", 5, "not valid"), ("", 5, "not valid")]
+    {
+        let mut stranger = connect(&node).await;
+        stranger.greet(name, protocol).await;
+        let kick = stranger.frame().await;
+        let reason = login::read_disconnect(&kick.payload).expect("a reason").plain();
+        assert!(kick.id == 0 && reason.contains(expected), "{reason}");
+        stranger.ends().await;
+    }
+    let mut long = connect(&node).await;
+    long.greet(&"x".repeat(10_000), 5).await;
+    assert_eq!(
+        login::read_disconnect(&long.frame().await.payload).expect("a reason").plain(),
+        "Your client sent a login that cannot be read."
+    );
+    let garbage: [&[u8]; 4] = [&[0xff; 64], b"GET / HTTP/1.1\r\n\r\n", &[0x01, 0x7f], &[]];
+    for bytes in garbage {
+        let mut stranger = connect(&node).await;
+        stranger.send(|out| out.extend_from_slice(bytes)).await;
+        stranger.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_empty_frames_ends_the_session_and_a_few_do_not_reach_the_backend() {
+    let lobby = host("lobby").await;
+    let node = node(&[&lobby], OnKick::Fallback, |_| {});
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+    player.send(|out| out.extend_from_slice(&[0; 50])).await;
+    player.say("after").await;
+    backend.is_told("after").await;
+    player.send(|out| out.extend_from_slice(&[0; 500])).await;
+    player.ends().await;
+    backend.ends().await;
+}
+
+#[tokio::test]
+async fn shutdown_tells_the_players() {
+    let lobby = host("lobby").await;
+    let node = node(&[&lobby], OnKick::Fallback, |_| {});
+    let (mut player, _backend) = play(&node, &lobby, "Steve").await;
+    node.registry.close();
+    let (kind, frame) = player.clientbound().await;
+    assert_eq!(kind, Clientbound::Disconnect);
+    assert!(packets::read_disconnect(&frame.payload).plain().contains("restarting"));
+}
