@@ -1,6 +1,25 @@
 //! A MoonBridge control-plane replica: the store, the nodes' streams, the admin API.
+//!
+//! Replicas are equal and keep nothing that matters outside the [`store`]. Each follows the store ([`follow`]) into three views:
+//! the resources' newest snapshot ([`snapshots`]), who is online where ([`presence`]) and the commands ([`commands`]). Views are
+//! for reading, waking and counting; whatever is decided is decided by a transaction that compares. Nodes attach to any replica
+//! ([`nodes`]), admins call any ([`admin`]); where things lie in the store is written in [`keys`].
 
+#![allow(rustdoc::private_intra_doc_links)]
+
+mod admin;
+mod auth;
+mod commands;
 pub mod config;
+mod follow;
+mod keys;
+mod nodes;
+mod presence;
+mod replica;
+mod resources;
+mod serve;
+mod snapshots;
+mod status;
 pub mod store;
 
 pub use config::Config;
@@ -19,11 +38,10 @@ pub struct Ready {
 
 /// Runs a replica until `shutdown` is cancelled or something makes going on impossible.
 ///
+/// A store in etcd that is away is waited for; `ready` is sent when the replica serves and knows what the store has.
+///
 /// # Errors
-/// When it cannot begin: the address is taken, the store's folder is in use, a TLS or token file cannot be read.
+/// When it cannot begin: the address is taken, the store's folder is in use, a TLS, token or icon file cannot be used.
 pub async fn run(config: Config, shutdown: CancellationToken, ready: oneshot::Sender<Ready>) -> anyhow::Result<()> {
-    let listener = tokio::net::TcpListener::bind(config.listen).await?;
-    let _ = ready.send(Ready { listen: listener.local_addr()? });
-    shutdown.cancelled().await;
-    Ok(())
+    serve::run(config, shutdown, ready).await
 }

@@ -278,7 +278,7 @@ fn refused(error: &Error) -> StoreError {
             Code::Unauthenticated | Code::PermissionDenied => {
                 StoreError::Unavailable(format!("etcd does not let us in: {words}; see to the etcd user, its password and its role"))
             }
-            Code::InvalidArgument if words.contains("authentication failed") => {
+            Code::InvalidArgument if words.contains("authentication failed") || words.contains("user name is empty") => {
                 StoreError::Unavailable(format!("etcd does not let us in: {words}; see to the etcd user and its password"))
             }
             Code::InvalidArgument | Code::OutOfRange => StoreError::Invalid(words),

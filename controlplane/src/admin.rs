@@ -1,0 +1,101 @@
+//! The admin API. Any replica answers any call.
+
+mod page;
+mod players;
+mod resources;
+mod transfers;
+mod watch;
+
+use std::sync::Arc;
+
+use moonbridge_proto::v1;
+use moonbridge_proto::v1::admin_service_server::AdminService;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::replica::Replica;
+
+/// The service that admins and their tools call.
+pub(crate) struct Admin(pub(crate) Arc<Replica>);
+
+/// Who asks for a command is kept with it: at most so many bytes.
+const MAX_ORIGIN: usize = 64;
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl AdminService for Admin {
+    async fn list_nodes(&self, request: Request<v1::ListNodesRequest>) -> Answer<v1::ListNodesResponse> {
+        players::list_nodes(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn drain_node(&self, request: Request<v1::DrainNodeRequest>) -> Answer<v1::Command> {
+        players::drain_node(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_backends(&self, request: Request<v1::ListBackendsRequest>) -> Answer<v1::ListBackendsResponse> {
+        resources::list_backends(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn set_backend(&self, request: Request<v1::SetBackendRequest>) -> Answer<v1::Backend> {
+        resources::set_backend(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn remove_backend(&self, request: Request<v1::RemoveBackendRequest>) -> Answer<v1::RemoveBackendResponse> {
+        resources::remove_backend(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn drain_backend(&self, request: Request<v1::DrainBackendRequest>) -> Answer<v1::Backend> {
+        resources::drain_backend(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_routes(&self, request: Request<v1::ListRoutesRequest>) -> Answer<v1::ListRoutesResponse> {
+        resources::list_routes(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn set_route(&self, request: Request<v1::SetRouteRequest>) -> Answer<v1::Route> {
+        resources::set_route(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn remove_route(&self, request: Request<v1::RemoveRouteRequest>) -> Answer<v1::RemoveRouteResponse> {
+        resources::remove_route(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn test_route(&self, request: Request<v1::TestRouteRequest>) -> Answer<v1::TestRouteResponse> {
+        resources::test_route(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_players(&self, request: Request<v1::ListPlayersRequest>) -> Answer<v1::ListPlayersResponse> {
+        players::list_players(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn kick_player(&self, request: Request<v1::KickPlayerRequest>) -> Answer<v1::Command> {
+        players::kick_player(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn message_player(&self, request: Request<v1::MessagePlayerRequest>) -> Answer<v1::Command> {
+        players::message_player(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn start_transfers(&self, request: Request<v1::StartTransfersRequest>) -> Answer<v1::StartTransfersResponse> {
+        transfers::start(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_commands(&self, request: Request<v1::ListCommandsRequest>) -> Answer<v1::ListCommandsResponse> {
+        watch::list(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    type WatchCommandsStream = ReceiverStream<Result<v1::Command, Status>>;
+
+    async fn watch_commands(&self, request: Request<v1::WatchCommandsRequest>) -> Answer<Self::WatchCommandsStream> {
+        watch::watch(self.0.clone(), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn get_settings(&self, _: Request<v1::GetSettingsRequest>) -> Answer<v1::Settings> {
+        crate::resources::settings(&*self.0.store).await.map(Response::new)
+    }
+
+    async fn set_settings(&self, request: Request<v1::SetSettingsRequest>) -> Answer<v1::Settings> {
+        resources::set_settings(&self.0, request.into_inner()).await.map(Response::new)
+    }
+}

@@ -1,0 +1,74 @@
+//! Pages of listings, each listing of one revision.
+
+use prost::Message;
+use tonic::Status;
+
+use crate::status;
+use crate::store::{List, Store, StoreRevision};
+
+const DEFAULT: usize = 500;
+const MOST: usize = 1_000;
+/// Entries read from the store at once.
+const READ: usize = 1_000;
+
+/// A page of the values below `prefix` that `keep` wants, and the token of the next one.
+pub(super) async fn page<T: Message + Default>(
+    store: &dyn Store,
+    prefix: &str,
+    (size, token): (u32, &str),
+    keep: impl Fn(&T) -> bool,
+) -> Result<(Vec<T>, String), Status> {
+    let size = match usize::try_from(size).unwrap_or(MOST) {
+        0 => DEFAULT,
+        size => size.min(MOST),
+    };
+    let (at, after) = read_token(token, prefix)?;
+    let mut list = List { prefix: prefix.to_owned(), after, limit: READ, at };
+    let mut values = Vec::new();
+    loop {
+        let read = store.list(list.clone()).await.map_err(status::store)?;
+        list.at = Some(read.revision);
+        let mut left = read.entries.len();
+        for entry in read.entries {
+            left -= 1;
+            match T::decode(&*entry.value) {
+                Ok(value) if keep(&value) => values.push(value),
+                Ok(_) => {}
+                Err(error) => tracing::error!(key = entry.key, %error, "this record in the store cannot be read"),
+            }
+            list.after = entry.key;
+            if values.len() == size {
+                let more = left > 0 || read.more;
+                return Ok((values, if more { format!("{}/{}", read.revision, list.after) } else { String::new() }));
+            }
+        }
+        if !read.more {
+            return Ok((values, String::new()));
+        }
+    }
+}
+
+fn read_token(token: &str, prefix: &str) -> Result<(Option<StoreRevision>, String), Status> {
+    if token.is_empty() {
+        return Ok((None, String::new()));
+    }
+    let read = token.split_once('/').and_then(|(revision, after)| Some((revision.parse().ok()?, after)));
+    match read {
+        Some((revision, after)) if after.starts_with(prefix) => Ok((Some(revision), after.to_owned())),
+        _ => Err(Status::invalid_argument("page_token: expected what an answer to the same call gave as next_page_token")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_of_the_same_listing_or_refused() {
+        assert_eq!(read_token("", "a/").expect("none"), (None, String::new()));
+        assert_eq!(read_token("7/a/b", "a/").expect("a token"), (Some(7), "a/b".to_owned()));
+        for wrong in ["7", "x/a/b", "7/c/b", "/a/b", "-1/a/b"] {
+            assert!(read_token(wrong, "a/").is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Backends, routes and settings.
+
+use moonbridge_proto::routing::normalise_host;
+use moonbridge_proto::snapshot::{Backend, Route, Settings};
+use moonbridge_proto::v1;
+use tonic::Status;
+
+use super::page::page;
+use crate::keys;
+use crate::replica::Replica;
+use crate::{resources, snapshots};
+
+pub(super) async fn list_backends(replica: &Replica, request: v1::ListBackendsRequest) -> Result<v1::ListBackendsResponse, Status> {
+    let at = (request.page_size, request.page_token.as_str());
+    let (backends, next_page_token) = page::<v1::Backend>(&*replica.store, keys::BACKENDS, at, |_| true).await?;
+    let backends = backends.into_iter().map(|backend| {
+        let players = replica.presence.players_on(&backend.name);
+        v1::BackendStatus { backend: Some(backend), players }
+    });
+    Ok(v1::ListBackendsResponse { backends: backends.collect(), next_page_token })
+}
+
+pub(super) async fn set_backend(replica: &Replica, request: v1::SetBackendRequest) -> Result<v1::Backend, Status> {
+    let raw = request.backend.ok_or_else(|| missing("backend"))?;
+    let backend = Backend::try_from(raw).map_err(|mistakes| invalid("backend", mistakes))?;
+    let backend = resources::set_backend(&*replica.store, &backend, request.keep_drained).await?;
+    tracing::info!(backend = backend.name, address = backend.address, "backend set");
+    Ok(backend)
+}
+
+pub(super) async fn remove_backend(replica: &Replica, request: v1::RemoveBackendRequest) -> Result<v1::RemoveBackendResponse, Status> {
+    resources::remove_backend(&*replica.store, &request.name, request.force).await?;
+    tracing::info!(backend = request.name, force = request.force, "backend removed");
+    Ok(v1::RemoveBackendResponse {})
+}
+
+pub(super) async fn drain_backend(replica: &Replica, request: v1::DrainBackendRequest) -> Result<v1::Backend, Status> {
+    let backend = resources::drain_backend(&*replica.store, &request.name, request.drained).await?;
+    tracing::info!(backend = backend.name, drained = backend.drained, "backend drained or undrained");
+    Ok(backend)
+}
+
+pub(super) async fn list_routes(replica: &Replica, request: v1::ListRoutesRequest) -> Result<v1::ListRoutesResponse, Status> {
+    let at = (request.page_size, request.page_token.as_str());
+    let (routes, next_page_token) = page(&*replica.store, keys::ROUTES, at, |_| true).await?;
+    Ok(v1::ListRoutesResponse { routes, next_page_token })
+}
+
+pub(super) async fn set_route(replica: &Replica, request: v1::SetRouteRequest) -> Result<v1::Route, Status> {
+    let raw = request.route.ok_or_else(|| missing("route"))?;
+    let route = Route::try_from(raw).map_err(|mistakes| invalid("route", mistakes))?;
+    let route = resources::set_route(&*replica.store, &route).await?;
+    tracing::info!(host = route.host, backends = route.backends.join(","), "route set");
+    Ok(route)
+}
+
+pub(super) async fn remove_route(replica: &Replica, request: v1::RemoveRouteRequest) -> Result<v1::RemoveRouteResponse, Status> {
+    let host = normalise_host(&request.host);
+    resources::remove_route(&*replica.store, &host).await?;
+    tracing::info!(host, "route removed");
+    Ok(v1::RemoveRouteResponse {})
+}
+
+/// Decided on what the store has now, not on what this replica's nodes were sent last.
+pub(super) async fn test_route(replica: &Replica, request: v1::TestRouteRequest) -> Result<v1::TestRouteResponse, Status> {
+    let snapshot = resources::read(&*replica.store).await?;
+    Ok((&snapshot.route(&request.host)).into())
+}
+
+pub(super) async fn set_settings(replica: &Replica, request: v1::SetSettingsRequest) -> Result<v1::Settings, Status> {
+    let raw = request.settings.ok_or_else(|| missing("settings"))?;
+    let settings = Settings::try_from(raw).map_err(|mistakes| invalid("settings", mistakes))?;
+    let settings = v1::Settings::from(&settings);
+    let settings = resources::change_settings(&*replica.store, |current| current.clone_from(&settings)).await?;
+    tracing::info!(max_players = settings.max_players, "settings set");
+    Ok(settings)
+}
+
+fn missing(field: &str) -> Status {
+    Status::invalid_argument(format!("{field}: missing"))
+}
+
+fn invalid(field: &str, mistakes: Vec<v1::FieldError>) -> Status {
+    let below = mistakes.into_iter().map(|mistake| v1::FieldError { path: format!("{field}.{}", mistake.path), ..mistake });
+    Status::invalid_argument(snapshots::shown(&below.collect::<Vec<_>>()))
+}

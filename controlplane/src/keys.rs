@@ -1,0 +1,103 @@
+//! Where things lie in the store. Every value is an encoded message of `moonbridge.v1`, unless it says otherwise.
+//!
+//! | Key | Value |
+//! |---|---|
+//! | `resources/revision` | empty; written by every change of a resource, removals too, so that its modification is the snapshot's number |
+//! | `resources/settings` | `Settings` |
+//! | `resources/backends/NAME` | `Backend` |
+//! | `resources/routes/HOST` | `Route` |
+//! | `presence/nodes/NODE` | `Node`, under the node's lease |
+//! | `presence/streams/NODE` | the id of the newest stream of the node (text), under its lease: the fence of all its writes |
+//! | `presence/sessions/NODE/SESSION` | `Session`, under the node's lease |
+//! | `commands/ID` | `Command` |
+
+pub(crate) const RESOURCES: &str = "resources/";
+pub(crate) const RESOURCES_REVISION: &str = "resources/revision";
+pub(crate) const SETTINGS: &str = "resources/settings";
+pub(crate) const BACKENDS: &str = "resources/backends/";
+pub(crate) const ROUTES: &str = "resources/routes/";
+pub(crate) const PRESENCE: &str = "presence/";
+pub(crate) const NODES: &str = "presence/nodes/";
+pub(crate) const STREAMS: &str = "presence/streams/";
+pub(crate) const SESSIONS: &str = "presence/sessions/";
+pub(crate) const COMMANDS: &str = "commands/";
+
+pub(crate) fn backend(name: &str) -> String {
+    format!("{BACKENDS}{name}")
+}
+
+pub(crate) fn route(host: &str) -> String {
+    format!("{ROUTES}{host}")
+}
+
+pub(crate) fn node(id: &str) -> String {
+    format!("{NODES}{id}")
+}
+
+pub(crate) fn stream(node: &str) -> String {
+    format!("{STREAMS}{node}")
+}
+
+/// What the keys of a node's sessions begin with.
+pub(crate) fn sessions_of(node: &str) -> String {
+    format!("{SESSIONS}{node}/")
+}
+
+pub(crate) fn session(node: &str, session: &str) -> String {
+    format!("{SESSIONS}{node}/{session}")
+}
+
+pub(crate) fn command(id: &str) -> String {
+    format!("{COMMANDS}{id}")
+}
+
+/// The id of the command that a key is of.
+pub(crate) fn command_id(key: &str) -> Option<&str> {
+    key.strip_prefix(COMMANDS)
+}
+
+/// What a key below [`PRESENCE`] is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PresenceKey<'a> {
+    Node(&'a str),
+    Stream(&'a str),
+    Session { session: &'a str },
+}
+
+/// Reads a key below [`PRESENCE`].
+pub(crate) fn presence(key: &str) -> Option<PresenceKey<'_>> {
+    let session = |rest: &'_ str| rest.split_once('/').map(|(node, _)| node.len() + 1);
+    if let Some(node) = key.strip_prefix(NODES) {
+        Some(PresenceKey::Node(node))
+    } else if let Some(node) = key.strip_prefix(STREAMS) {
+        Some(PresenceKey::Stream(node))
+    } else {
+        let rest = key.strip_prefix(SESSIONS)?;
+        Some(PresenceKey::Session { session: &rest[session(rest)?..] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presence_keys_read_back() {
+        assert_eq!(presence(&node("n")), Some(PresenceKey::Node("n")));
+        assert_eq!(presence(&stream("n")), Some(PresenceKey::Stream("n")));
+        assert_eq!(presence(&session("n", "s")), Some(PresenceKey::Session { session: "s" }));
+        assert_eq!(presence("presence/sessions/n"), None);
+        assert_eq!(presence(&command("c")), None);
+        assert_eq!(command_id(&command("c")), Some("c"));
+    }
+
+    #[test]
+    fn every_resource_lies_below_the_watched_prefix() {
+        for key in [RESOURCES_REVISION.to_owned(), SETTINGS.to_owned(), backend("b"), route("*")] {
+            assert!(key.starts_with(RESOURCES), "{key}");
+        }
+        for key in [node("n"), stream("n"), session("n", "s")] {
+            assert!(key.starts_with(PRESENCE), "{key}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The nodes' streams.
+//!
+//! One stream is five loops that run until the first of them ends ([`stream`]): what comes in is read ([`stream`]) and put into the
+//! store in order ([`inbox`]); what goes out is pushes and commands ([`outbox`]), the network's status, and signs of life; and
+//! the node's lease is kept alive while the node gives signs of life.
+
+mod inbox;
+mod outbox;
+mod stream;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use moonbridge_proto::v1;
+use moonbridge_proto::v1::node_service_server::NodeService;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::replica::Replica;
+
+/// Messages that wait for a node's connection.
+const OUTGOING: usize = 32;
+
+/// The streams of nodes that this replica has: the newest of each node.
+#[derive(Default)]
+pub(crate) struct Attached {
+    newest: Mutex<HashMap<String, CancellationToken>>,
+    tasks: TaskTracker,
+}
+
+impl Attached {
+    /// Ends the node's older stream here, if any; the new one is to end when the token is cancelled.
+    fn enter(&self, node: &str) -> CancellationToken {
+        let token = CancellationToken::new();
+        let older = self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), token.clone());
+        if let Some(older) = older {
+            older.cancel();
+        }
+        token
+    }
+
+    /// The stream has ended; a newer one has cancelled its token and stays.
+    fn leave(&self, node: &str, token: &CancellationToken) {
+        if !token.is_cancelled() {
+            self.newest.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+        }
+    }
+
+    /// Waits until every stream has ended.
+    pub(crate) async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// The service that nodes attach to.
+pub(crate) struct Nodes(pub(crate) Arc<Replica>);
+
+#[tonic::async_trait]
+impl NodeService for Nodes {
+    type AttachStream = ReceiverStream<Result<v1::ControlMessage, Status>>;
+
+    async fn attach(&self, request: Request<Streaming<v1::NodeMessage>>) -> Result<Response<Self::AttachStream>, Status> {
+        let (out, messages) = mpsc::channel(OUTGOING);
+        // The answer's headers go out at once: a node may wait for them before it says hello.
+        self.0.attached.tasks.spawn(stream::serve(self.0.clone(), request.into_inner(), out));
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+}

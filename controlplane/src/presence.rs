@@ -1,0 +1,315 @@
+//! Who is online where: a view of the store's presence that every replica keeps, for look-ups by player, counts, and to notice
+//! nodes that are gone.
+
+mod attachment;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use moonbridge_proto::v1;
+use prost::Message;
+use tokio::sync::{Notify, watch};
+use uuid::Uuid;
+
+pub(crate) use attachment::{AttachError, Attachment};
+
+use crate::follow::{self, View};
+use crate::keys::{self, PresenceKey};
+use crate::store::{Batch, Entry, Event, Store, StoreError, StoreRevision};
+
+/// Presence as this replica knows it: a little behind the store.
+pub(crate) struct Presence {
+    state: Mutex<State>,
+    players: watch::Sender<u32>,
+    synced: watch::Sender<bool>,
+    /// Told when a node's presence has gone.
+    pub(crate) node_gone: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: HashMap<String, v1::Node>,
+    /// The newest stream of each node, and the revision that it began at.
+    streams: HashMap<String, (String, StoreRevision)>,
+    /// By session id.
+    sessions: HashMap<String, Arc<v1::Session>>,
+    /// Session ids by player, lower-cased name and plain UUID.
+    by_player: HashMap<String, BTreeSet<String>>,
+    by_backend: HashMap<String, u32>,
+    /// Nodes that this replica has seen going.
+    gone: HashSet<String>,
+}
+
+impl Presence {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self::of(State::default()))
+    }
+
+    fn of(state: State) -> Self {
+        let (players, synced) = (watch::Sender::new(0), watch::Sender::new(false));
+        Self { state: Mutex::new(state), players, synced, node_gone: Notify::new() }
+    }
+
+    /// How many sessions the whole network has.
+    pub(crate) fn players(&self) -> watch::Receiver<u32> {
+        self.players.subscribe()
+    }
+
+    /// Turns true when the first listing is in.
+    pub(crate) fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    /// How many sessions are on this backend.
+    pub(crate) fn players_on(&self, backend: &str) -> u32 {
+        self.lock().by_backend.get(backend).copied().unwrap_or(0)
+    }
+
+    /// Every session on this backend.
+    pub(crate) fn sessions_on(&self, backend: &str) -> Vec<Arc<v1::Session>> {
+        self.lock().sessions.values().filter(|session| session.backend == backend).cloned().collect()
+    }
+
+    pub(crate) fn has_node(&self, id: &str) -> bool {
+        self.lock().nodes.contains_key(id)
+    }
+
+    /// Whether this replica has seen the node go.
+    pub(crate) fn saw_going(&self, id: &str) -> bool {
+        self.lock().gone.contains(id)
+    }
+
+    /// Forgets which nodes went.
+    pub(crate) fn forget_gone(&self) {
+        self.lock().gone.clear();
+    }
+
+    /// The newest stream of a node as far as known: its id, and the revision it began at.
+    pub(crate) fn stream_of(&self, node: &str) -> Option<(String, StoreRevision)> {
+        self.lock().streams.get(node).cloned()
+    }
+
+    /// The player's newest session, by name (any case) or UUID, as this replica knows it.
+    fn find(&self, player: &str) -> Option<Arc<v1::Session>> {
+        let state = self.lock();
+        let ids = state.by_player.get(&player_key(player))?;
+        ids.iter().filter_map(|id| state.sessions.get(id)).max_by_key(|session| session.started_unix_ms).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The newest session of each of these players (names in any case, or UUIDs): looked up in the view, and in the store if the view
+/// lacks one, since a player may have joined a moment ago through another replica.
+pub(crate) async fn find_players(
+    presence: &Presence,
+    store: &dyn Store,
+    players: &[String],
+) -> Result<Vec<Option<Arc<v1::Session>>>, StoreError> {
+    let known: Vec<_> = players.iter().map(|player| presence.find(player)).collect();
+    if known.iter().all(Option::is_some) {
+        return Ok(known);
+    }
+    let mut fresh = State::default();
+    for entry in follow::list_all(store, keys::SESSIONS).await?.0 {
+        fresh.put(&entry);
+    }
+    let fresh = Presence::of(fresh);
+    Ok(known.into_iter().zip(players).map(|(known, player)| known.or_else(|| fresh.find(player))).collect())
+}
+
+/// Whether a session is this player's: name (any case) or UUID.
+pub(crate) fn is_player(session: &v1::Session, player: &str) -> bool {
+    let wanted = player_key(player);
+    wanted == player_key(&session.player) || wanted == player_key(&session.player_uuid)
+}
+
+/// A name or a UUID, however it is written, as the key of a look-up. No valid name is 32 characters long.
+fn player_key(player: &str) -> String {
+    match Uuid::try_parse(player) {
+        Ok(uuid) => uuid.simple().to_string(),
+        Err(_) => player.to_lowercase(),
+    }
+}
+
+impl State {
+    fn put(&mut self, entry: &Entry) {
+        match keys::presence(&entry.key) {
+            Some(PresenceKey::Node(id)) => match v1::Node::decode(&*entry.value) {
+                Ok(node) => {
+                    self.gone.remove(id);
+                    self.nodes.insert(id.to_owned(), node);
+                }
+                Err(error) => tracing::error!(key = entry.key, %error, "this node's record cannot be read"),
+            },
+            Some(PresenceKey::Stream(node)) => {
+                let stream = String::from_utf8_lossy(&entry.value).into_owned();
+                self.streams.insert(node.to_owned(), (stream, entry.modified));
+            }
+            Some(PresenceKey::Session { session }) => match v1::Session::decode(&*entry.value) {
+                Ok(value) => {
+                    self.remove_session(session);
+                    self.add_session(session, value);
+                }
+                Err(error) => tracing::error!(key = entry.key, %error, "this session's record cannot be read"),
+            },
+            None => {}
+        }
+    }
+
+    /// True if a node has gone by it.
+    fn remove(&mut self, key: &str) -> bool {
+        match keys::presence(key) {
+            Some(PresenceKey::Node(id)) => {
+                let known = self.nodes.remove(id).is_some();
+                if known {
+                    self.gone.insert(id.to_owned());
+                }
+                return known;
+            }
+            Some(PresenceKey::Stream(node)) => {
+                self.streams.remove(node);
+            }
+            Some(PresenceKey::Session { session }) => self.remove_session(session),
+            None => {}
+        }
+        false
+    }
+
+    fn add_session(&mut self, id: &str, session: v1::Session) {
+        for player in player_keys(&session) {
+            self.by_player.entry(player).or_default().insert(id.to_owned());
+        }
+        *self.by_backend.entry(session.backend.clone()).or_default() += 1;
+        self.sessions.insert(id.to_owned(), Arc::new(session));
+    }
+
+    fn remove_session(&mut self, id: &str) {
+        let Some(session) = self.sessions.remove(id) else { return };
+        for player in player_keys(&session) {
+            if let Some(ids) = self.by_player.get_mut(&player) {
+                ids.remove(id);
+                if ids.is_empty() {
+                    self.by_player.remove(&player);
+                }
+            }
+        }
+        if let Some(count) = self.by_backend.get_mut(&session.backend) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_backend.remove(&session.backend);
+            }
+        }
+    }
+}
+
+fn player_keys(session: &v1::Session) -> [String; 2] {
+    [player_key(&session.player), player_key(&session.player_uuid)]
+}
+
+/// Keeps a [`Presence`] equal to the store.
+pub(crate) struct Follower(pub(crate) Arc<Presence>);
+
+impl Follower {
+    fn publish(&self, state: MutexGuard<'_, State>, gone: bool) {
+        let players = u32::try_from(state.sessions.len()).unwrap_or(u32::MAX);
+        drop(state);
+        self.0.players.send_if_modified(|count| std::mem::replace(count, players) != players);
+        if gone {
+            self.0.node_gone.notify_one();
+        }
+    }
+}
+
+impl View for Follower {
+    fn reset(&mut self, entries: Vec<Entry>, _: StoreRevision) {
+        let mut fresh = State::default();
+        for entry in &entries {
+            fresh.put(entry);
+        }
+        let mut state = self.0.lock();
+        let gone: HashSet<String> = state.nodes.keys().chain(&state.gone).filter(|id| !fresh.nodes.contains_key(*id)).cloned().collect();
+        let any = !gone.is_empty();
+        fresh.gone = gone;
+        *state = fresh;
+        self.publish(state, any);
+        self.0.synced.send_replace(true);
+    }
+
+    fn apply(&mut self, batch: Batch) {
+        let mut state = self.0.lock();
+        let mut gone = false;
+        for event in batch.events {
+            match event {
+                Event::Put(entry) => state.put(&entry),
+                Event::Delete { key, .. } => gone |= state.remove(&key),
+            }
+        }
+        self.publish(state, gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(id: &str, player: &str, backend: &str, started: i64) -> Entry {
+        let session = v1::Session {
+            id: id.to_owned(),
+            player: player.to_owned(),
+            player_uuid: Uuid::new_v3(&Uuid::NAMESPACE_DNS, player.as_bytes()).to_string(),
+            backend: backend.to_owned(),
+            started_unix_ms: started,
+            ..v1::Session::default()
+        };
+        Entry { key: keys::session("n", id), value: session.encode_to_vec(), modified: 1, lease: 1 }
+    }
+
+    fn node(id: &str) -> Entry {
+        let node = v1::Node { id: id.to_owned(), ..v1::Node::default() };
+        Entry { key: keys::node(id), value: node.encode_to_vec(), modified: 1, lease: 1 }
+    }
+
+    #[test]
+    fn counts_follow_joins_moves_and_leaves_exactly() {
+        let presence = Presence::new();
+        let mut view = Follower(presence.clone());
+        view.reset(vec![session("a", "Ann", "one", 1)], 1);
+        assert_eq!((*presence.players().borrow(), presence.players_on("one")), (1, 1));
+        // The same session again, now elsewhere, and one more.
+        let events = vec![Event::Put(session("a", "Ann", "two", 1)), Event::Put(session("b", "Bob", "two", 1))];
+        view.apply(Batch { revision: 2, events });
+        assert_eq!((*presence.players().borrow(), presence.players_on("one"), presence.players_on("two")), (2, 0, 2));
+        // Twice gone counts once.
+        let gone = || Event::Delete { key: keys::session("n", "a"), modified: 3 };
+        view.apply(Batch { revision: 3, events: vec![gone(), gone()] });
+        assert_eq!((*presence.players().borrow(), presence.players_on("two")), (1, 1));
+        assert!(presence.find("ann").is_none());
+    }
+
+    #[test]
+    fn players_are_found_by_name_in_any_case_and_by_uuid_in_any_form() {
+        let presence = Presence::new();
+        Follower(presence.clone()).reset(vec![session("old", "Ann", "one", 1), session("new", "Ann", "two", 2)], 1);
+        let uuid = Uuid::new_v3(&Uuid::NAMESPACE_DNS, b"Ann");
+        for player in ["Ann", "ANN", "ann", &uuid.to_string(), &uuid.simple().to_string().to_uppercase()] {
+            assert_eq!(presence.find(player).map(|session| session.id.clone()).as_deref(), Some("new"), "{player}");
+        }
+        assert!(presence.find("an").is_none());
+    }
+
+    #[test]
+    fn a_node_that_goes_is_noticed_also_when_it_went_unseen() {
+        let presence = Presence::new();
+        let mut view = Follower(presence.clone());
+        view.reset(vec![node("x"), node("y")], 1);
+        view.apply(Batch { revision: 2, events: vec![Event::Delete { key: keys::node("x"), modified: 2 }] });
+        assert!(presence.saw_going("x") && !presence.saw_going("y"));
+        // The watch was lost; the next listing lacks y.
+        view.reset(vec![node("x")], 9);
+        assert!(!presence.saw_going("x") && presence.saw_going("y"));
+        assert!(presence.has_node("x") && !presence.has_node("y"));
+    }
+}

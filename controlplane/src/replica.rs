@@ -1,0 +1,65 @@
+//! What all parts of a replica share, and the tasks that keep it up to date.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::commands::{self, Commands, sweeper};
+use crate::follow::follow;
+use crate::keys;
+use crate::nodes::Attached;
+use crate::presence::{self, Presence};
+use crate::snapshots::{Resources, Snapshots};
+use crate::store::Store;
+
+/// A replica: its store, and its views of it.
+pub(crate) struct Replica {
+    pub(crate) name: String,
+    pub(crate) lease: Duration,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) commands: Arc<Commands>,
+    /// The streams of nodes that this replica has.
+    pub(crate) attached: Attached,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Replica {
+    pub(crate) fn new(name: String, lease: Duration, store: Arc<dyn Store>, shutdown: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            lease,
+            store,
+            snapshots: Snapshots::new(),
+            presence: Presence::new(),
+            commands: Commands::new(),
+            attached: Attached::default(),
+            shutdown,
+        })
+    }
+
+    /// Starts the tasks that follow the store and end commands; they end at shutdown.
+    pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let resources = Resources::new(self.snapshots.clone(), self.store.id());
+        tasks.spawn(follow(self.store.clone(), keys::RESOURCES, resources, self.shutdown.clone()));
+        tasks.spawn(follow(self.store.clone(), keys::PRESENCE, presence::Follower(self.presence.clone()), self.shutdown.clone()));
+        tasks.spawn(follow(self.store.clone(), keys::COMMANDS, commands::Follower(self.commands.clone()), self.shutdown.clone()));
+        let replica = self.clone();
+        tasks.spawn(async move {
+            let (store, shutdown) = (&*replica.store, replica.shutdown.clone());
+            sweeper::run(store, &replica.commands, &replica.presence, replica.lease, shutdown).await;
+        });
+    }
+
+    /// Waits until there is a snapshot and presence is known; false at shutdown.
+    pub(crate) async fn synced(&self) -> bool {
+        let synced = async {
+            let (mut snapshot, mut presence) = (self.snapshots.subscribe(), self.presence.synced());
+            snapshot.wait_for(Option::is_some).await.is_ok() && presence.wait_for(|synced| *synced).await.is_ok()
+        };
+        self.shutdown.run_until_cancelled(synced).await.unwrap_or(false)
+    }
+}

@@ -1,0 +1,232 @@
+//! Changing resources: each change is one transaction that compares what it was decided on, so that none is ever half made and two
+//! at once never undo each other. Every one writes the resources' revision key as well (see [`keys`]).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use moonbridge_proto::snapshot::{Backend, Route, Settings, Snapshot};
+use moonbridge_proto::v1;
+use prost::Message;
+use tonic::Status;
+
+use crate::follow::list_all;
+use crate::keys;
+use crate::snapshots::snapshot_of;
+use crate::status;
+use crate::store::{Change, Committed, Compare, Entry, MAX_OPERATIONS, Store, Txn};
+
+/// So often a change is tried that others get in the way of.
+const ATTEMPTS: u32 = 20;
+
+/// Backends that a route may name: each is a compare of the transaction.
+const MAX_ROUTE_BACKENDS: usize = MAX_OPERATIONS - 2;
+
+/// A change, decided on something that may have changed meanwhile.
+struct Plan<T> {
+    compares: Vec<Compare>,
+    changes: Vec<Change>,
+    value: T,
+}
+
+/// The attempts of one change.
+#[derive(Default)]
+struct Attempts(u32);
+
+impl Attempts {
+    /// Makes the planned change; `None` if somebody got in between and it has to be planned anew.
+    async fn commit<T>(&mut self, store: &dyn Store, plan: Plan<T>) -> Result<Option<T>, Status> {
+        let Plan { compares, mut changes, value } = plan;
+        if changes.is_empty() {
+            return Ok(Some(value));
+        }
+        changes.push(Change::Put { key: keys::RESOURCES_REVISION.to_owned(), value: Vec::new(), lease: 0 });
+        if let Committed::Yes(_) = store.txn(Txn { compares, changes }).await.map_err(status::store)? {
+            return Ok(Some(value));
+        }
+        self.0 += 1;
+        if self.0 == ATTEMPTS {
+            return Err(Status::aborted("others keep changing the same resources: try again"));
+        }
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..=5 << self.0.min(5)))).await;
+        Ok(None)
+    }
+}
+
+/// All resources, as of one revision.
+pub(crate) async fn read(store: &dyn Store) -> Result<Snapshot, Status> {
+    let (entries, _) = list_all(store, keys::RESOURCES).await.map_err(status::store)?;
+    Ok(snapshot_of(store.id(), &entries))
+}
+
+/// A backend as it is stored.
+pub(crate) async fn backend(store: &dyn Store, name: &str) -> Result<Option<v1::Backend>, Status> {
+    match store.get(&keys::backend(name)).await.map_err(status::store)? {
+        Some(entry) => decode(&entry).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Adds or replaces a backend.
+pub(crate) async fn set_backend(store: &dyn Store, backend: &Backend, keep_drained: bool) -> Result<v1::Backend, Status> {
+    let key = keys::backend(&backend.name);
+    let mut attempts = Attempts::default();
+    loop {
+        let old = store.get(&key).await.map_err(status::store)?;
+        let mut new = v1::Backend::from(backend);
+        if let (true, Some(old)) = (keep_drained, &old) {
+            new.drained = decode::<v1::Backend>(old).is_ok_and(|old| old.drained);
+        }
+        if let Some(value) = attempts.commit(store, replace(&key, old.as_ref(), new)).await? {
+            return Ok(value);
+        }
+    }
+}
+
+/// Marks a backend as drained, or not.
+pub(crate) async fn drain_backend(store: &dyn Store, name: &str, drained: bool) -> Result<v1::Backend, Status> {
+    let key = keys::backend(name);
+    let mut attempts = Attempts::default();
+    loop {
+        let old = store.get(&key).await.map_err(status::store)?.ok_or_else(|| no_backend(name))?;
+        let new = v1::Backend { drained, ..decode(&old)? };
+        if let Some(value) = attempts.commit(store, replace(&key, Some(&old), new)).await? {
+            return Ok(value);
+        }
+    }
+}
+
+/// Removes a backend; with `force` from the routes too, without it only if no route names it.
+pub(crate) async fn remove_backend(store: &dyn Store, name: &str, force: bool) -> Result<(), Status> {
+    let mut attempts = Attempts::default();
+    loop {
+        let (entries, _) = list_all(store, keys::RESOURCES).await.map_err(status::store)?;
+        let key = keys::backend(name);
+        if !entries.iter().any(|entry| entry.key == key) {
+            return Err(no_backend(name));
+        }
+        let mut changes = vec![Change::Delete(key)];
+        let mut hosts = Vec::new();
+        for entry in entries.iter().filter(|entry| entry.key.starts_with(keys::ROUTES)) {
+            let mut route: v1::Route = decode(entry)?;
+            if route.backends.iter().any(|backend| backend == name) {
+                route.backends.retain(|backend| backend != name);
+                changes.push(Change::Put { key: entry.key.clone(), value: route.encode_to_vec(), lease: 0 });
+                hosts.push((route.host, route.backends.is_empty()));
+            }
+        }
+        if !force && !hosts.is_empty() {
+            let hosts: Vec<_> = hosts.iter().map(|(host, _)| host.as_str()).take(10).collect();
+            return Err(Status::failed_precondition(format!(
+                "routes name the backend {name}: {}. Change them first (`moonbridge route set`), or use --force to take it out of them",
+                hosts.join(", ")
+            )));
+        }
+        // A route without backends is none.
+        if let Some((host, _)) = hosts.iter().find(|(_, empty)| *empty) {
+            return Err(Status::failed_precondition(format!(
+                "the backend {name} is the only one of the route {host}: give the route another (`moonbridge route set`) or remove it \
+                 (`moonbridge route remove`) first"
+            )));
+        }
+        if changes.len() >= MAX_OPERATIONS {
+            return Err(Status::failed_precondition(format!(
+                "{} routes name the backend {name}, too many for one step: change some of them first (`moonbridge route set`)",
+                hosts.len()
+            )));
+        }
+        // No resource at all has changed since the listing.
+        let revision = entries.iter().find(|entry| entry.key == keys::RESOURCES_REVISION);
+        if let Some(value) =
+            attempts.commit(store, Plan { compares: vec![unchanged(keys::RESOURCES_REVISION, revision)], changes, value: () }).await?
+        {
+            return Ok(value);
+        }
+    }
+}
+
+/// Adds or replaces a route. Its backends must exist.
+pub(crate) async fn set_route(store: &dyn Store, route: &Route) -> Result<v1::Route, Status> {
+    let names: BTreeSet<&str> = route.backends.iter().map(String::as_str).collect();
+    if names.len() > MAX_ROUTE_BACKENDS {
+        return Err(Status::invalid_argument(format!("route.backends: expected at most {MAX_ROUTE_BACKENDS} names, got {}", names.len())));
+    }
+    let key = keys::route(&route.host);
+    let mut attempts = Attempts::default();
+    loop {
+        for name in &names {
+            if store.get(&keys::backend(name)).await.map_err(status::store)?.is_none() {
+                return Err(Status::failed_precondition(format!(
+                    "the route {} names the backend {name}, which does not exist: add it with `moonbridge backend set {name} --address \
+                     HOST:PORT`",
+                    route.host
+                )));
+            }
+        }
+        let old = store.get(&key).await.map_err(status::store)?;
+        let mut plan = replace(&key, old.as_ref(), v1::Route::from(route));
+        plan.compares.extend(names.iter().map(|name| Compare::Present(keys::backend(name))));
+        if let Some(value) = attempts.commit(store, plan).await? {
+            return Ok(value);
+        }
+    }
+}
+
+/// Removes a route.
+pub(crate) async fn remove_route(store: &dyn Store, host: &str) -> Result<(), Status> {
+    let key = keys::route(host);
+    let mut attempts = Attempts::default();
+    loop {
+        let old = store.get(&key).await.map_err(status::store)?;
+        let old = old.ok_or_else(|| Status::not_found(format!("there is no route {host:?}: see `moonbridge route list`")))?;
+        if let Some(value) = attempts
+            .commit(store, Plan { compares: vec![unchanged(&key, Some(&old))], changes: vec![Change::Delete(key.clone())], value: () })
+            .await?
+        {
+            return Ok(value);
+        }
+    }
+}
+
+/// The settings; the defaults if none were set.
+pub(crate) async fn settings(store: &dyn Store) -> Result<v1::Settings, Status> {
+    let entry = store.get(keys::SETTINGS).await.map_err(status::store)?;
+    entry.as_ref().map_or_else(|| Ok(v1::Settings::from(&Settings::default())), decode)
+}
+
+/// Changes the settings: `edit` gets them as they are.
+pub(crate) async fn change_settings(store: &dyn Store, edit: impl Fn(&mut v1::Settings)) -> Result<v1::Settings, Status> {
+    let mut attempts = Attempts::default();
+    loop {
+        let old = store.get(keys::SETTINGS).await.map_err(status::store)?;
+        let mut new = old.as_ref().map_or_else(|| Ok(v1::Settings::from(&Settings::default())), decode)?;
+        edit(&mut new);
+        if let Some(value) = attempts.commit(store, replace(keys::SETTINGS, old.as_ref(), new)).await? {
+            return Ok(value);
+        }
+    }
+}
+
+/// The plan that makes a key's value this one; empty if it is.
+fn replace<T: Message>(key: &str, old: Option<&Entry>, new: T) -> Plan<T> {
+    let value = new.encode_to_vec();
+    let changes = match old {
+        Some(old) if old.value == value => Vec::new(),
+        _ => vec![Change::Put { key: key.to_owned(), value, lease: 0 }],
+    };
+    Plan { compares: vec![unchanged(key, old)], changes, value: new }
+}
+
+fn unchanged(key: &str, entry: Option<&Entry>) -> Compare {
+    match entry {
+        Some(entry) => Compare::Modified(key.to_owned(), entry.modified),
+        None => Compare::Absent(key.to_owned()),
+    }
+}
+
+fn decode<T: Message + Default>(entry: &Entry) -> Result<T, Status> {
+    T::decode(&*entry.value).map_err(|error| Status::data_loss(format!("{} in the store cannot be read ({error}): set it anew", entry.key)))
+}
+
+fn no_backend(name: &str) -> Status {
+    Status::not_found(format!("there is no backend {name:?}: see `moonbridge backend list`"))
+}

@@ -1,0 +1,173 @@
+//! A replica's life: open the store, catch up with it, serve, and end in good order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use moonbridge_proto::connect::listen_allowed;
+use moonbridge_proto::snapshot::Settings;
+use moonbridge_proto::token::read_token_file;
+use moonbridge_proto::v1;
+use moonbridge_proto::v1::admin_service_server::AdminServiceServer;
+use moonbridge_proto::v1::node_service_server::NodeServiceServer;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::codegen::InterceptedService;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::Ready;
+use crate::admin::Admin;
+use crate::auth::Auth;
+use crate::config::{Config, SettingsConfig, StoreConfig};
+use crate::nodes::Nodes;
+use crate::replica::Replica;
+use crate::resources;
+use crate::snapshots;
+use crate::store::embedded::Embedded;
+use crate::store::etcd::{Etcd, EtcdOptions, EtcdUser};
+use crate::store::{Store, StoreError};
+
+/// The largest message of a node: its Hello names all its sessions.
+const MAX_MESSAGE: usize = 64 << 20;
+/// What is left of connections so long after the shutdown began is cut.
+const GOODBYE: Duration = Duration::from_secs(3);
+/// Dead connections are noticed by HTTP/2 pings: so often, and the wait for an answer.
+const PING: Duration = Duration::from_secs(5);
+/// The longest wait between attempts to reach a store that is away at the start.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(config: Config, shutdown: CancellationToken, ready: oneshot::Sender<Ready>) -> anyhow::Result<()> {
+    listen_allowed(config.listen, config.tls.is_some(), config.allow_insecure_control).map_err(anyhow::Error::msg)?;
+    let token = match (&config.token, &config.token_file) {
+        (Some(token), _) => Some(token.clone()),
+        (None, Some(path)) => Some(read_token_file(path)?),
+        (None, None) => None,
+    };
+    let mut server = Server::builder().http2_keepalive_interval(Some(PING)).http2_keepalive_timeout(Some(PING));
+    if let Some(tls) = &config.tls {
+        server = server.tls_config(tls.load()?)?;
+    }
+    let settings = config.settings.as_ref().map(read_settings).transpose()?;
+    let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let listen = listener.local_addr()?;
+
+    let Some(store) = open(&config, &shutdown).await? else { return Ok(()) };
+    // A child, so that every way out of here ends the tasks.
+    let stop = shutdown.child_token();
+    let _stop = stop.clone().drop_guard();
+    let replica = Replica::new(config.name.clone(), config.lease, store, stop);
+    let mut tasks = JoinSet::new();
+    replica.spawn(&mut tasks);
+    if replica.synced().await {
+        if let Some(settings) = settings {
+            resources::change_settings(&*replica.store, |current| settings.apply(current)).await.context("cannot write the settings")?;
+        }
+        tracing::info!(%listen, name = replica.name, store = replica.store.id(), tls = config.tls.is_some(), "the control plane serves");
+        // Nobody may wait for it.
+        let _ = ready.send(Ready { listen });
+        serve(server, listener, &replica, Auth::new(token)).await?;
+    }
+    replica.shutdown.cancel();
+    while tasks.join_next().await.is_some() {}
+    Ok(())
+}
+
+async fn serve(mut server: Server, listener: TcpListener, replica: &Arc<Replica>, auth: Auth) -> anyhow::Result<()> {
+    let admin =
+        InterceptedService::new(AdminServiceServer::new(Admin(replica.clone())).max_decoding_message_size(MAX_MESSAGE), auth.clone());
+    let nodes = InterceptedService::new(NodeServiceServer::new(Nodes(replica.clone())).max_decoding_message_size(MAX_MESSAGE), auth);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let router = server.add_service(admin).add_service(nodes);
+    let serving = router.serve_with_incoming_shutdown(incoming, replica.shutdown.clone().cancelled_owned());
+    let overtime = async {
+        replica.shutdown.cancelled().await;
+        replica.attached.ended().await;
+        tokio::time::sleep(GOODBYE).await;
+    };
+    tokio::select! {
+        served = serving => served.context("the control plane's listener has failed"),
+        () = overtime => Ok(()),
+    }
+}
+
+/// Opens the store; one in etcd that is away is waited for. `None` if the shutdown comes first.
+async fn open(config: &Config, shutdown: &CancellationToken) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    match &config.store {
+        StoreConfig::Embedded { data_dir } => {
+            let dir = data_dir.clone();
+            let store = tokio::task::spawn_blocking(move || Embedded::open(&dir)).await?;
+            let store = store.with_context(|| format!("cannot open the store in {}", data_dir.display()))?;
+            Ok(Some(Arc::new(store)))
+        }
+        StoreConfig::Etcd { endpoints, prefix } => {
+            let options = EtcdOptions { endpoints: endpoints.clone(), prefix: prefix.clone(), ..etcd_access(config)? };
+            shutdown.run_until_cancelled(connect(options)).await.transpose()
+        }
+    }
+}
+
+async fn connect(options: EtcdOptions) -> anyhow::Result<Arc<dyn Store>> {
+    let mut wait = Duration::from_millis(200);
+    loop {
+        match Etcd::connect(options.clone()).await {
+            Ok(store) => return Ok(Arc::new(store)),
+            Err(error @ StoreError::Unavailable(_)) => {
+                tracing::warn!(endpoints = options.endpoints.join(","), %error, "cannot reach etcd, trying again");
+                tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            Err(error) => return Err(error).context("cannot use etcd"),
+        }
+    }
+}
+
+fn etcd_access(config: &Config) -> anyhow::Result<EtcdOptions> {
+    let config = &config.etcd;
+    let tls = config.tls.as_ref().map(|tls| tls.load()).transpose().context("store.etcd.tls")?;
+    let user = match (&config.user, &config.password_file) {
+        (Some(name), Some(path)) => {
+            Some(EtcdUser { name: name.clone(), password: read_token_file(path).context("store.etcd.password_file")? })
+        }
+        _ => None,
+    };
+    Ok(EtcdOptions { endpoints: Vec::new(), prefix: String::new(), tls, user })
+}
+
+/// Settings of the configuration, checked.
+struct Given {
+    motd: Option<String>,
+    max_players: Option<u32>,
+    favicon: Option<Vec<u8>>,
+}
+
+impl Given {
+    fn apply(&self, settings: &mut v1::Settings) {
+        if let Some(motd) = &self.motd {
+            settings.motd.clone_from(motd);
+        }
+        if let Some(max_players) = self.max_players {
+            settings.max_players = max_players;
+        }
+        if let Some(favicon) = &self.favicon {
+            settings.favicon.clone_from(favicon);
+        }
+    }
+}
+
+fn read_settings(config: &SettingsConfig) -> anyhow::Result<Given> {
+    let favicon = config.favicon.as_ref().map(|path| {
+        let size = std::fs::metadata(path).with_context(|| format!("settings.favicon: {}", path.display()))?.len();
+        anyhow::ensure!(size <= 1 << 20, "settings.favicon: {} has {size} bytes, far too many for an icon", path.display());
+        std::fs::read(path).with_context(|| format!("settings.favicon: {}", path.display()))
+    });
+    let given = Given { motd: config.motd.clone(), max_players: config.max_players, favicon: favicon.transpose()? };
+    let mut all = v1::Settings::from(&Settings::default());
+    given.apply(&mut all);
+    match Settings::try_from(all) {
+        Ok(_) => Ok(given),
+        Err(mistakes) => Err(anyhow::anyhow!("settings.{}", snapshots::shown(&mistakes))),
+    }
+}

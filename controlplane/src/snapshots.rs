@@ -1,0 +1,166 @@
+//! The snapshot of the resources that nodes run on, kept up to date from the store, and the recent ones before it, so that a node
+//! that lags a little is sent the difference only.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use moonbridge_proto::snapshot::{Backend, Revision, Route, Settings, Snapshot};
+use moonbridge_proto::v1;
+use prost::Message;
+use tokio::sync::watch;
+
+use crate::follow::View;
+use crate::keys;
+use crate::store::{Batch, Entry, Event, StoreRevision};
+
+/// How many snapshots are kept to make deltas from. They share what they have in common, except for the icon (20 KiB).
+const HISTORY: usize = 64;
+
+/// What brings a node to the newest snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Push {
+    Full(v1::Snapshot),
+    Delta(v1::SnapshotDelta),
+}
+
+/// The newest snapshot and some before it.
+pub(crate) struct Snapshots {
+    newest: watch::Sender<Option<Arc<Snapshot>>>,
+    history: Mutex<VecDeque<Arc<Snapshot>>>,
+}
+
+impl Snapshots {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { newest: watch::Sender::new(None), history: Mutex::default() })
+    }
+
+    /// The newest snapshot, and every later one.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<Snapshot>>> {
+        self.newest.subscribe()
+    }
+
+    /// What a node needs that holds this revision, and where it brings it; `None` if it holds the newest (or there is none yet).
+    pub(crate) fn push_from(&self, held: Option<&Revision>) -> Option<(Revision, Push)> {
+        let newest = self.newest.borrow().clone()?;
+        if held == Some(&newest.revision) {
+            return None;
+        }
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let older = held.and_then(|held| history.iter().find(|snapshot| snapshot.revision == *held)).cloned();
+        drop(history);
+        let push = match older {
+            Some(older) => Push::Delta(older.delta_to(&newest)),
+            None => Push::Full(v1::Snapshot::from(&*newest)),
+        };
+        Some((newest.revision.clone(), push))
+    }
+
+    fn publish(&self, snapshot: Snapshot) {
+        let snapshot = Arc::new(snapshot);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        // A number that went back is another history (a restored backup): nothing of the old one is a base.
+        if history.back().is_some_and(|last| last.revision.number >= snapshot.revision.number) {
+            history.clear();
+        }
+        if history.len() == HISTORY {
+            history.pop_front();
+        }
+        history.push_back(snapshot.clone());
+        drop(history);
+        self.newest.send_replace(Some(snapshot));
+    }
+}
+
+/// Keeps [`Snapshots`] equal to the resources in the store.
+pub(crate) struct Resources {
+    snapshots: Arc<Snapshots>,
+    current: Snapshot,
+}
+
+impl Resources {
+    pub(crate) fn new(snapshots: Arc<Snapshots>, store_id: &str) -> Self {
+        let revision = Revision { store_id: store_id.to_owned(), number: 0 };
+        Self { snapshots, current: Snapshot { revision, ..Snapshot::default() } }
+    }
+}
+
+impl View for Resources {
+    fn reset(&mut self, entries: Vec<Entry>, _: StoreRevision) {
+        let fresh = snapshot_of(&self.current.revision.store_id, &entries);
+        let known = self.snapshots.newest.borrow().as_ref().is_some_and(|newest| **newest == fresh);
+        self.current = fresh;
+        if !known {
+            self.snapshots.publish(self.current.clone());
+        }
+    }
+
+    fn apply(&mut self, batch: Batch) {
+        let before = self.current.revision.number;
+        for event in batch.events {
+            match event {
+                Event::Put(entry) => put(&mut self.current, &entry),
+                Event::Delete { key, modified } => remove(&mut self.current, &key, modified),
+            }
+        }
+        if self.current.revision.number != before {
+            tracing::debug!(revision = %self.current.revision, "new snapshot");
+            self.snapshots.publish(self.current.clone());
+        }
+    }
+}
+
+/// The snapshot that these entries below [`keys::RESOURCES`] make.
+pub(crate) fn snapshot_of(store_id: &str, entries: &[Entry]) -> Snapshot {
+    let revision = Revision { store_id: store_id.to_owned(), number: 0 };
+    let mut snapshot = Snapshot { revision, settings: Settings::default(), backends: BTreeMap::new(), routes: BTreeMap::new() };
+    for entry in entries {
+        put(&mut snapshot, entry);
+    }
+    snapshot
+}
+
+/// Enters one resource. A value that cannot be read leaves what was there: the nodes keep the last good one.
+fn put(snapshot: &mut Snapshot, entry: &Entry) {
+    snapshot.revision.number = snapshot.revision.number.max(entry.modified);
+    let outcome = if entry.key == keys::SETTINGS {
+        read::<v1::Settings, Settings>(entry).map(|settings| snapshot.settings = settings)
+    } else if let Some(name) = entry.key.strip_prefix(keys::BACKENDS) {
+        read::<v1::Backend, Backend>(entry).map(|backend| {
+            snapshot.backends.insert(name.to_owned(), Arc::new(backend));
+        })
+    } else if let Some(host) = entry.key.strip_prefix(keys::ROUTES) {
+        read::<v1::Route, Route>(entry).map(|route| {
+            snapshot.routes.insert(host.to_owned(), Arc::new(route));
+        })
+    } else {
+        Ok(())
+    };
+    if let Err(problem) = outcome {
+        tracing::error!(key = entry.key, problem, "this resource in the store is unusable and is ignored: set it anew");
+    }
+}
+
+fn remove(snapshot: &mut Snapshot, key: &str, modified: StoreRevision) {
+    snapshot.revision.number = snapshot.revision.number.max(modified);
+    if key == keys::SETTINGS {
+        snapshot.settings = Settings::default();
+    } else if let Some(name) = key.strip_prefix(keys::BACKENDS) {
+        snapshot.backends.remove(name);
+    } else if let Some(host) = key.strip_prefix(keys::ROUTES) {
+        snapshot.routes.remove(host);
+    }
+}
+
+fn read<Raw, Valid>(entry: &Entry) -> Result<Valid, String>
+where
+    Raw: Message + Default,
+    Valid: TryFrom<Raw, Error = Vec<v1::FieldError>>,
+{
+    let raw = Raw::decode(&*entry.value).map_err(|error| error.to_string())?;
+    Valid::try_from(raw).map_err(|mistakes| shown(&mistakes))
+}
+
+/// Mistakes as one line.
+pub(crate) fn shown(mistakes: &[v1::FieldError]) -> String {
+    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,27 @@
+//! Errors as gRPC statuses, as the header of `admin.proto` says.
+
+use tonic::Status;
+
+use crate::store::StoreError;
+
+/// A failure of the store.
+pub(crate) fn store(error: StoreError) -> Status {
+    match error {
+        StoreError::Unavailable(why) => Status::unavailable(format!(
+            "the store is away ({why}); a change asked for may or may not have been made: look, then try again"
+        )),
+        StoreError::Compacted(_) => Status::aborted("the listing took so long that the store has forgotten its revision: list again"),
+        StoreError::NoLease(_) => Status::aborted("the node's lease ended meanwhile: try again"),
+        StoreError::Invalid(why) => Status::invalid_argument(format!("the store refuses it: {why}")),
+        StoreError::Damaged(why) => Status::data_loss(format!("the store is damaged: {why}")),
+    }
+}
+
+/// Something that is to be 1 to `most` bytes long.
+pub(crate) fn bounded(field: &str, value: &str, most: usize) -> Result<(), Status> {
+    match value.len() {
+        0 => Err(Status::invalid_argument(format!("{field}: missing"))),
+        length if length > most => Err(Status::invalid_argument(format!("{field}: expected at most {most} bytes, got {length}"))),
+        _ => Ok(()),
+    }
+}
