@@ -1,5 +1,6 @@
 //! Sessions from outside: what a scripted player and scripted backends see of the node between them.
 
+mod allocations;
 mod stage;
 
 use std::time::Duration;

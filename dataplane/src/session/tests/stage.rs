@@ -41,17 +41,24 @@ pub(super) async fn host(name: &str) -> Host {
 
 /// A node whose route `*` leads to these hosts.
 pub(super) fn node(hosts: &[&Host], on_kick: OnKick, change: impl FnOnce(&mut Config)) -> Arc<Node> {
+    let address = |host: &&Host| (host.name.clone(), host.listener.local_addr().expect("address").to_string());
+    node_with(hosts.iter().map(address).collect(), on_kick, change)
+}
+
+/// A node whose route `*` leads to these names and addresses.
+pub(super) fn node_with(backends: Vec<(String, String)>, on_kick: OnKick, change: impl FnOnce(&mut Config)) -> Arc<Node> {
     let mut config = Config::default();
     change(&mut config);
     let node = Node::new(config, CancellationToken::new());
     let mut snapshot = Snapshot { revision: Revision { store_id: "test".into(), number: 1 }, ..Snapshot::default() };
-    for host in hosts {
-        let address = host.listener.local_addr().expect("address").to_string().parse().expect("host and port");
-        let backend = Backend { name: host.name.clone(), address, forwarding: Forwarding::None, drained: false };
-        snapshot.backends.insert(host.name.clone(), Arc::new(backend));
+    let mut names = Vec::new();
+    for (name, address) in backends {
+        let address = address.parse().expect("host and port");
+        let backend = Backend { name: name.clone(), address, forwarding: Forwarding::None, drained: false };
+        snapshot.backends.insert(name.clone(), Arc::new(backend));
+        names.push(name);
     }
-    let route = Route { host: "*".into(), backends: hosts.iter().map(|host| host.name.clone()).collect(), on_kick };
-    snapshot.routes.insert("*".into(), Arc::new(route));
+    snapshot.routes.insert("*".into(), Arc::new(Route { host: "*".into(), backends: names, on_kick }));
     node.put_in_force(snapshot);
     Arc::new(node)
 }
