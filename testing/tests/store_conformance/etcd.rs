@@ -83,7 +83,10 @@ async fn a_frozen_etcd_is_away_in_time_and_back_later() {
             assert!(matches!(end(&mut watch).await, StoreError::Unavailable(_)));
         },
     );
-    tokio::join!(away(async { store.watch("key", 1).await.map(drop) }), away(async { Etcd::connect(options(&[fixture.process.url()])).await }));
+    tokio::join!(
+        away(async { store.watch("key", 1).await.map(drop) }),
+        away(async { Etcd::connect(options(&[fixture.process.url()])).await })
+    );
     fixture.process.go_on().unwrap();
     assert_eq!(get(store, "key").await.map(|entry| entry.value), Some(b"before".into()));
     put(store, "key", "after").await;
@@ -187,7 +190,8 @@ async fn a_watch_far_behind_gets_everything() {
     let from = newest(store).await + 1;
     let mut revisions = Vec::new();
     for round in 0..1_300 {
-        revisions.push(change(store, vec![put_change("far/one", round.to_string(), 0), put_change("far/other", vec![b'x'; 8_000], 0)]).await);
+        revisions
+            .push(change(store, vec![put_change("far/one", round.to_string(), 0), put_change("far/other", vec![b'x'; 8_000], 0)]).await);
     }
     let mut watch = watch(store, "far/", from).await;
     let events = events(&mut watch, 2 * revisions.len()).await;

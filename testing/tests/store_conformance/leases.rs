@@ -31,7 +31,8 @@ pub(crate) async fn a_lease_ends(fixture: &impl Fixture) {
     assert_eq!(events(&mut watch, 3).await.len(), 3);
     let ended = batch(&mut watch).await;
     assert!(granted.elapsed() >= SHORT, "it ended after {:?}", granted.elapsed());
-    let mut removed: Vec<_> = ended.events.iter().map(|event| if let Event::Delete { key, .. } = event { key.as_str() } else { "put" }).collect();
+    let mut removed: Vec<_> =
+        ended.events.iter().map(|event| if let Event::Delete { key, .. } = event { key.as_str() } else { "put" }).collect();
     removed.sort_unstable();
     assert_eq!(removed, ["l/one", "l/two"], "in one revision");
     assert_eq!(keys(store, "l/").await, ["l/stays"]);
@@ -74,7 +75,11 @@ pub(crate) async fn a_kept_lease_lives(fixture: &impl Fixture) {
     }
     assert_eq!(keys(store, "k/").await, ["k/kept"]);
     // And ends when nobody keeps it any more.
-    let ended: Vec<_> = events(&mut watch, 2).await.into_iter().map(|event| if let Event::Delete { key, .. } = event { key } else { "put".into() }).collect();
+    let ended: Vec<_> = events(&mut watch, 2)
+        .await
+        .into_iter()
+        .map(|event| if let Event::Delete { key, .. } = event { key } else { "put".into() })
+        .collect();
     assert_eq!(ended, ["k/left", "k/kept"]);
 }
 

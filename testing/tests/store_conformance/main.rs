@@ -1,6 +1,8 @@
 //! One suite for both stores (`suite`, `watches`, `leases`, `model`), run against the embedded store and a real etcd; and what only one
 //! of them promises (`embedded`, `etcd`).
 
+#![allow(clippy::unwrap_used, reason = "all of this crate is tests; clippy looks at functions with #[test] only")]
+
 mod embedded;
 mod etcd;
 mod leases;

@@ -31,7 +31,10 @@ fn step() -> impl Strategy<Value = Step> {
 /// Deterministic: the same cases in every run. A failure prints the case's steps.
 pub(crate) async fn random_transactions_match_a_model(fixture: &impl Fixture) {
     let store = &*fixture.store();
-    let mut runner = TestRunner::new_with_rng(Config::default(), proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha));
+    let mut runner = TestRunner::new_with_rng(
+        Config::default(),
+        proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
+    );
     for case in 0..CASES {
         let prefix = format!("case-{case}/");
         let steps = vec(step(), 1..40).new_tree(&mut runner).unwrap().current();

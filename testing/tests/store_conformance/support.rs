@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use moonbridge_controlplane::store::{Batch, Change, Committed, Compare, Entry, Event, LeaseId, List, Store, StoreError, StoreRevision, Txn, Watch};
+use moonbridge_controlplane::store::{
+    Batch, Change, Committed, Compare, Entry, Event, LeaseId, List, Store, StoreError, StoreRevision, Txn, Watch,
+};
 
 /// Far more than anything should take on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(60);

@@ -13,7 +13,8 @@ pub(crate) async fn a_watch_tells_the_past_in_order(fixture: &impl Fixture) {
     put(store, "elsewhere", "").await;
     let two = put(store, "w/two", "2").await;
     let again = put(store, "w/one", "1 again").await;
-    let deleted = change(store, vec![Change::Delete("w/two".into()), put_change("w/three", "3", 0), Change::Delete("w/never".into())]).await;
+    let deleted =
+        change(store, vec![Change::Delete("w/two".into()), put_change("w/three", "3", 0), Change::Delete("w/never".into())]).await;
     delete(store, "w/never").await;
     let back = put(store, "w/two", "back").await;
     let expected = [
@@ -49,7 +50,11 @@ pub(crate) async fn a_watch_ends_at_its_prefix(fixture: &impl Fixture) {
         put(store, key, "").await;
     }
     let mut watch = watch(store, "p/", from).await;
-    let keys: Vec<_> = events(&mut watch, 3).await.into_iter().map(|event| if let Event::Put(entry) = event { entry.key } else { String::new() }).collect();
+    let keys: Vec<_> = events(&mut watch, 3)
+        .await
+        .into_iter()
+        .map(|event| if let Event::Put(entry) = event { entry.key } else { String::new() })
+        .collect();
     assert_eq!(keys, ["p/", "p/\u{10ffff}", "p/a"]);
 }
 
