@@ -19,66 +19,21 @@
 //! # Ok::<(), moonbridge_proto::config::ConfigErrors>(())
 //! ```
 
+mod errors;
 mod units;
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use toml::{Table, Value};
 
+pub use errors::{ConfigError, ConfigErrors, read_file};
 pub use units::{parse_duration, show_duration};
-
-/// A longer file is not a configuration.
-const MAX_FILE: u64 = 1 << 20;
-
-/// Every mistake of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigErrors(pub Vec<ConfigError>);
-
-/// A mistake of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The path of the field ("timeouts.login", "control\[1\]"), or "line 3, column 7", or the file's own path.
-    pub field: String,
-    /// What was expected, and what was found.
-    pub problem: String,
-}
-
-impl Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
-    }
-}
-
-impl Display for ConfigErrors {
-    /// One a line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            write!(f, "{}{error}", if index == 0 { "" } else { "\n" })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConfigErrors {}
-
-/// A configuration file's text.
-///
-/// # Errors
-/// One mistake, with the file's path as its field: it cannot be read, is no UTF-8, or is longer than 1 MiB.
-pub fn read_file(path: &Path) -> Result<String, ConfigErrors> {
-    let wrong = |problem: String| ConfigErrors(vec![ConfigError { field: path.display().to_string(), problem }]);
-    let size = std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
-    if size > MAX_FILE {
-        return Err(wrong(format!("expected a configuration file of at most {MAX_FILE} bytes, got {size}")));
-    }
-    std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))
-}
 
 /// The fields of a TOML table, of which each is asked for once by name and type.
 #[derive(Debug)]
@@ -100,8 +55,8 @@ impl Fields {
         let (_, errors) = toml::de::DeTable::parse_recoverable(text);
         let table = match (errors.is_empty(), text.parse::<Table>()) {
             (true, Ok(table)) => table,
-            (true, Err(error)) => return Err(ConfigErrors(vec![syntax_error(text, &error)])),
-            (false, _) => return Err(ConfigErrors(errors.iter().map(|error| syntax_error(text, error)).collect())),
+            (true, Err(error)) => return Err(ConfigErrors(vec![errors::syntax(text, &error)])),
+            (false, _) => return Err(ConfigErrors(errors.iter().map(|error| errors::syntax(text, error)).collect())),
         };
         Ok(Self::of(table, String::new()))
     }
@@ -286,15 +241,6 @@ impl Fields {
         }
         result
     }
-}
-
-fn syntax_error(text: &str, error: &toml::de::Error) -> ConfigError {
-    let start = error.span().map_or(text.len(), |span| span.start).min(text.len());
-    let before = &text.as_bytes()[..start];
-    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-    let in_line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let column = 1 + String::from_utf8_lossy(in_line).chars().count();
-    ConfigError { field: format!("line {line}, column {column}"), problem: error.message().to_owned() }
 }
 
 /// A value as the operator wrote it, shortened; of lists and tables only what they are.
