@@ -16,7 +16,7 @@ pub use world::{
 use crate::frame;
 use crate::text::{MAX_JSON, Text};
 use crate::version::{Clientbound, Serverbound, Version};
-use crate::wire::{Reader, WireError, put_string};
+use crate::wire::{Reader, WireError, put_string, put_varint};
 
 /// The longest level type, in UTF-16 units.
 const MAX_LEVEL_TYPE: usize = 16;
@@ -157,6 +157,14 @@ pub fn read_chat_serverbound(payload: &[u8]) -> Result<&str, WireError> {
     let line = reader.string(MAX_CHAT)?;
     reader.finish()?;
     Ok(line)
+}
+
+/// Appends an answer to Tab Complete: the words that the last one typed may become; none ends the client's waiting.
+pub fn put_tab_complete(out: &mut Vec<u8>, version: &Version, words: &[&str]) {
+    frame::put(out, version.clientbound_id(Clientbound::TabComplete).into(), |out| {
+        put_varint(out, words.len() as i32);
+        words.iter().for_each(|word| put_string(out, word));
+    });
 }
 
 /// Appends Disconnect.

@@ -219,6 +219,8 @@ fn the_bytes_are_the_documents() {
     assert_eq!(put(|out| assert!(play::put_plugin_message_serverbound(out, version, "A", b"b"))), b"\x06\x17\x01A\x00\x01b");
     assert_eq!(put(|out| play::put_spawn_position(out, version, 1, 64, -1)), b"\x0d\x05\0\0\0\x01\0\0\0\x40\xff\xff\xff\xff");
     assert_eq!(put(|out| play::put_abilities(out, version, 4, 0.05, 0.1)).len(), 11);
+    assert_eq!(put(|out| play::put_tab_complete(out, version, &[])), b"\x02\x3a\x00");
+    assert_eq!(put(|out| play::put_tab_complete(out, version, &["Bob"])), b"\x06\x3a\x01\x03Bob");
     assert_eq!(put(status::put_request), b"\x01\x00");
 }
 

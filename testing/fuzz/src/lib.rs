@@ -1,0 +1,291 @@
+//! One function for each parser of `moonbridge-protocol`: it takes any bytes, and panics if the parser breaks a promise.
+//!
+//! `fuzz_targets/` makes a fuzzer of each; `dataplane/protocol/tests/corpus.rs` includes this file and runs each over its
+//! corpus, on stable, with every `cargo test`.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use moonbridge_protocol::channels::Channels;
+use moonbridge_protocol::frame::{self, MAX_FRAME};
+use moonbridge_protocol::handshake;
+use moonbridge_protocol::host::VirtualHost;
+use moonbridge_protocol::keep_alive::{Answer, Asker, Ledger, MAX_OUTSTANDING};
+use moonbridge_protocol::legacy_ping::{self, Detected};
+use moonbridge_protocol::play::{self, ClientSettings, JoinGame, PluginMessage, Respawn};
+use moonbridge_protocol::tab_list::TabNames;
+use moonbridge_protocol::text::{MAX_BYTES, MAX_JSON, Text};
+use moonbridge_protocol::version::Version;
+use moonbridge_protocol::walk::{Empty, HOLD, Verdict, Walker, WatchSet};
+use moonbridge_protocol::{forwarding, login, name, status, switch};
+
+/// What is fuzzed.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name, which is also the name of its file in `fuzz_targets/` and of its folder in `corpus/`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("channels", channels),
+    ("frame", frame),
+    ("handshake", handshake),
+    ("keep_alive", keep_alive),
+    ("legacy_ping", legacy_ping),
+    ("login", login),
+    ("play", play),
+    ("plugin_message", plugin_message),
+    ("status", status),
+    ("tab_list", tab_list),
+    ("text_json", text_json),
+    ("text_legacy", text_legacy),
+    ("walk", walk),
+];
+
+/// The payload of the one frame that `write` puts.
+fn payload_of(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out);
+    let first = frame::first(&out, MAX_FRAME).expect("what is put is well-formed").expect("and whole");
+    assert_eq!(first.whole.len(), out.len(), "one frame");
+    first.payload.to_vec()
+}
+
+/// REGISTER and UNREGISTER in turn, parted by 0xff: what is registered again is what was registered.
+pub fn channels(data: &[u8]) {
+    let mut channels = Channels::default();
+    for (index, names) in data.split(|&byte| byte == 0xff).enumerate() {
+        if index % 2 == 0 { channels.register(names) } else { channels.unregister(names) }
+    }
+    let mut out = Vec::new();
+    channels.put_register(&mut out, Version::newest());
+    assert_eq!(out.is_empty(), channels.is_empty());
+    let mut again = Channels::default();
+    let mut rest = &out[..];
+    while let Some(frame) = frame::first(rest, MAX_FRAME).expect("what is put is well-formed") {
+        again.register(PluginMessage::read_serverbound(frame.payload).expect("and readable").data);
+        rest = &rest[frame.whole.len()..];
+    }
+    assert_eq!(again.len(), channels.len());
+}
+
+/// The first frame of the bytes.
+pub fn frame(data: &[u8]) {
+    if let Ok(Some(first)) = frame::first(data, MAX_FRAME) {
+        assert_eq!(data[..first.whole.len()], *first.whole);
+        if !first.is_empty() {
+            let put = payload_of(|out| frame::put(out, first.id, |out| out.extend_from_slice(first.payload)));
+            assert_eq!(put, first.payload);
+        }
+    }
+}
+
+/// A handshake, its host, and what is forwarded of it.
+pub fn handshake(data: &[u8]) {
+    let Ok(read) = handshake::read(data) else { return };
+    let put = payload_of(|out| handshake::put(out, &read));
+    assert_eq!(handshake::read(&put), Ok(read));
+    assert!(!VirtualHost::of(read.host).route_host.contains('\0'));
+    let forwarded = forwarding::legacy_host(read.host, IpAddr::V4(Ipv4Addr::LOCALHOST), name::offline_uuid("a"));
+    assert_eq!(forwarded.split('\0').count(), 3);
+}
+
+/// Questions (even bytes) and answers (odd bytes): no answer is given twice, and the bound holds.
+pub fn keep_alive(data: &[u8]) {
+    let mut ledger = Ledger::default();
+    for &byte in data {
+        let asker = if byte & 2 == 0 { Asker::Node } else { Asker::Backend(u32::from(byte >> 6)) };
+        if byte == 0xfe {
+            ledger.take_over(Asker::Backend(1)).for_each(drop);
+        } else if byte % 2 == 0 {
+            let id = ledger.ask(asker, byte.into());
+            assert!((1..=i64::from(i32::MAX)).contains(&id));
+        } else if let Answer::To(_, id) = ledger.answer(i64::from(byte >> 1)) {
+            assert!(id < 256);
+            assert_eq!(ledger.answer(i64::from(byte >> 1)), Answer::Unasked);
+        }
+        assert!(ledger.outstanding() <= MAX_OUTSTANDING);
+    }
+}
+
+/// A connection's first bytes, however many have come: once it is known what they are, more bytes change nothing.
+pub fn legacy_ping(data: &[u8]) {
+    let whole = legacy_ping::detect(data);
+    for end in 0..data.len().min(legacy_ping::MAX_PING) {
+        let part = legacy_ping::detect(&data[..end]);
+        assert!(part == Detected::Need || part == whole);
+        assert_ne!(legacy_ping::detect_silent(&data[..end]), Detected::Need);
+    }
+    assert!(whole != Detected::Need || data.len() < legacy_ping::MAX_PING);
+    if let Detected::Ping(ping) = whole {
+        let motd = ping.client.map(|client| client.host).unwrap_or_default();
+        assert!(legacy_ping::response(ping.kind, 127, "1.7.10", &motd, 1, 2).len() <= 3 + 2 * 256);
+    }
+}
+
+/// The packets of the login phase, and names.
+pub fn login(data: &[u8]) {
+    if let Ok(read) = login::read_login_start(data) {
+        let put = payload_of(|out| login::put_login_start(out, read));
+        assert_eq!(login::read_login_start(&put), Ok(read));
+        if name::valid_name(read).is_ok() {
+            assert_eq!(name::offline_uuid(read).get_version_num(), 3);
+        }
+    }
+    let _ = login::read_login_success(data);
+    if let Ok(reason) = login::read_disconnect(data) {
+        let put = payload_of(|out| login::put_disconnect(out, &reason));
+        assert!(login::read_disconnect(&put).is_ok());
+    }
+}
+
+/// The packets of the play phase.
+pub fn play(data: &[u8]) {
+    for version in Version::ALL {
+        if let Ok(join) = JoinGame::read(version, data) {
+            assert_eq!(JoinGame::read(version, &payload_of(|out| join.put(out, version))), Ok(join.clone()));
+            let mut out = Vec::new();
+            switch::put_enter(&mut out, version, &join, true);
+        }
+        if let Ok(respawn) = Respawn::read(version, data) {
+            let Respawn { dimension, difficulty, gamemode, level_type } = &respawn;
+            let put = payload_of(|out| play::put_respawn(out, version, *dimension, *difficulty, *gamemode, level_type));
+            assert_eq!(Respawn::read(version, &put), Ok(respawn));
+        }
+        if let Ok(id) = play::read_keep_alive(version, data) {
+            let mut payload = vec![0; data.len()];
+            play::write_keep_alive(version, &mut payload, id);
+            assert_eq!(payload, data);
+        }
+        if let Ok(settings) = ClientSettings::read(version, data) {
+            assert_eq!(ClientSettings::read(version, &payload_of(|out| settings.put(out, version))), Ok(settings));
+        }
+        if let Ok(line) = play::read_chat(data) {
+            assert!(play::read_chat(&payload_of(|out| play::put_chat(out, version, &line))).is_ok());
+        }
+    }
+    assert!(!play::read_disconnect(data).is_empty());
+    let _ = play::read_chat_serverbound(data);
+    let _ = play::read_position_and_look(data);
+    let _ = play::read_position_and_look_serverbound(data);
+}
+
+/// Plugin messages of both directions.
+pub fn plugin_message(data: &[u8]) {
+    let version = Version::newest();
+    if let Ok(read) = PluginMessage::read_serverbound(data) {
+        let put = payload_of(|out| assert!(play::put_plugin_message_serverbound(out, version, read.channel, read.data)));
+        assert_eq!(PluginMessage::read_serverbound(&put), Ok(read));
+    }
+    if let Ok(read) = PluginMessage::read_clientbound(data)
+        && read.data.len() <= play::MAX_CLIENTBOUND_DATA
+    {
+        let put = payload_of(|out| assert!(play::put_plugin_message_clientbound(out, version, read.channel, read.data)));
+        assert_eq!(PluginMessage::read_clientbound(&put), Ok(read));
+    }
+}
+
+/// Status answers and pings.
+pub fn status(data: &[u8]) {
+    if let Ok(answer) = status::read_response(data) {
+        assert!(answer.description.plain().len() <= MAX_BYTES);
+        let description = answer.description.to_legacy();
+        let put = payload_of(|out| {
+            let favicon = answer.favicon.as_deref();
+            let (version_name, description) = (answer.version_name.as_str(), description.as_str());
+            status::Status { version_name, protocol: 5, max: 1, online: 0, sample: &[], description, favicon }.put_response(out);
+        });
+        assert!(status::read_response(&put).is_ok());
+    }
+    if let Ok(number) = status::read_ping(data) {
+        assert_eq!(payload_of(|out| status::put_pong(out, number)), data);
+    }
+}
+
+/// Player List Items, each behind its length in a byte: what is taken off is what is there.
+pub fn tab_list(data: &[u8]) {
+    let version = Version::newest();
+    let mut names = TabNames::default();
+    let mut rest = data;
+    while let Some((&length, after)) = rest.split_first() {
+        let (payload, after) = after.split_at(after.len().min(length.into()));
+        names.note(payload);
+        rest = after;
+    }
+    let mut out = Vec::new();
+    names.put_removals(&mut out, version);
+    let mut rest = &out[..];
+    let mut count = names.len();
+    while let Some(frame) = frame::first(rest, MAX_FRAME).expect("what is put is well-formed") {
+        names.note(frame.payload);
+        count -= 1;
+        assert_eq!(names.len(), count, "each removal takes off one");
+        rest = &rest[frame.whole.len()..];
+    }
+    assert!(names.is_empty());
+}
+
+/// Text as a JSON component.
+pub fn text_json(data: &[u8]) {
+    let Ok(json) = std::str::from_utf8(data) else { return };
+    if let Ok(text) = Text::from_json(json) {
+        written(&text);
+    }
+}
+
+/// Text with `§` codes.
+pub fn text_legacy(data: &[u8]) {
+    let text = Text::legacy(&String::from_utf8_lossy(data));
+    written(&text);
+    assert_eq!(Text::legacy(&text.to_legacy()), text);
+}
+
+fn written(text: &Text) {
+    let (plain, json) = (text.plain(), text.to_json());
+    assert!(plain.len() <= MAX_BYTES && json.len() <= MAX_JSON);
+    assert!(plain.chars().all(|c| c == '\n' || !c.is_control()));
+    let read = Text::from_json(&json).expect("our own JSON");
+    assert!(plain.starts_with(&read.plain()), "at most the end is cut off");
+}
+
+/// A stream, whose first byte says in what pieces the rest is read: the pieces make no difference.
+pub fn walk(data: &[u8]) {
+    let Some((&size, stream)) = data.split_first() else { return };
+    assert_eq!(walked(stream, usize::from(size) + 1), walked(stream, stream.len().max(1)));
+}
+
+/// What is forwarded, what is visited, frames and empty frames counted, and whether the stream turned out malformed.
+type Walked = (Vec<u8>, Vec<(u8, Vec<u8>)>, u32, u32, bool);
+
+fn walked(stream: &[u8], size: usize) -> Walked {
+    let mut walker = Walker::default();
+    let mut buffer = Vec::new();
+    let (mut out, mut visited, mut frames, mut empty) = (Vec::new(), Vec::new(), 0, 0);
+    let mut stopped = false;
+    for read in stream.chunks(size) {
+        buffer.extend_from_slice(read);
+        loop {
+            let result = walker.walk(&mut buffer, WatchSet::of(&[0, 1, 2, 3, 0x3f]), Empty::Drop, |frame| {
+                visited.push((frame.id, frame.payload.to_vec()));
+                match frame.payload.first().map_or(0, |byte| byte % 4) {
+                    0 => Verdict::Pass,
+                    1 => Verdict::Drop,
+                    2 => {
+                        frame.payload.iter_mut().for_each(|byte| *byte ^= 0x55);
+                        Verdict::Pass
+                    }
+                    _ => {
+                        stopped = !stopped;
+                        if stopped { Verdict::Stop } else { Verdict::Pass }
+                    }
+                }
+            });
+            let Ok(walked) = result else { return (out, visited, frames, empty, true) };
+            out.extend_from_slice(&buffer[..walked.forward]);
+            buffer.drain(..walked.consumed);
+            frames += walked.frames;
+            empty += walked.empty;
+            if !walked.stopped && !walked.malformed {
+                assert!(buffer.len() <= HOLD);
+                break;
+            }
+        }
+    }
+    (out, visited, frames, empty, false)
+}
