@@ -1,0 +1,85 @@
+//! `moonbridge backend`.
+
+use moonbridge_proto::v1;
+use serde_json::{Value, json};
+
+use super::{Session, forwarding_name};
+use crate::args::{BackendVerb, ForwardingArg};
+use crate::control::{PAGE, pages, refused};
+use crate::failure::Outcome;
+use crate::output::Listing;
+
+const COLUMNS: &[&str] = &["name", "address", "forwarding", "drained", "players"];
+const ONE: &[&str] = &["name", "address", "forwarding", "drained"];
+
+/// Runs a verb.
+pub(crate) async fn run(session: Session, verb: BackendVerb) -> Outcome {
+    match verb {
+        BackendVerb::List { drained } => list(session, drained).await,
+        BackendVerb::Set { name, address, forwarding } => set(session, name, address, forwarding).await,
+        BackendVerb::Remove { name, force } => remove(session, name, force).await,
+        BackendVerb::Drain { name } => drain(session, name, true).await,
+        BackendVerb::Undrain { name } => drain(session, name, false).await,
+    }
+}
+
+async fn list(session: Session, only_drained: bool) -> Outcome {
+    let admin = session.admin.clone();
+    let backends = pages(async |page_token| {
+        let request = v1::ListBackendsRequest { page_size: PAGE, page_token };
+        let page = admin.clone().list_backends(request).await?.into_inner();
+        Ok((page.backends, page.next_page_token))
+    })
+    .await?;
+    let mut listing = Listing::new(COLUMNS);
+    for status in backends {
+        let backend = status.backend.unwrap_or_default();
+        if backend.drained || !only_drained {
+            let [name, address, forwarding, drained] = row(&backend);
+            listing.push([name, address, forwarding, drained, json!(status.players)]);
+        }
+    }
+    listing.print(session.output, "no backends; add one with `moonbridge backend set NAME --address HOST:PORT`")
+}
+
+async fn set(mut session: Session, name: String, address: String, forwarding: ForwardingArg) -> Outcome {
+    let backend = backend(name, address, forwarding);
+    let request = v1::SetBackendRequest { backend: Some(backend), keep_drained: true };
+    let backend = session.admin.set_backend(request).await.map_err(refused)?.into_inner();
+    let text = format!("backend {} is at {}, forwarding {}", backend.name, backend.address, forwarding_name(backend.forwarding));
+    session.done(&text, &one(&backend))
+}
+
+/// A backend as the arguments give it.
+pub(crate) fn backend(name: String, address: String, forwarding: ForwardingArg) -> v1::Backend {
+    let forwarding = match forwarding {
+        ForwardingArg::None => v1::Forwarding::None,
+        ForwardingArg::Legacy => v1::Forwarding::Legacy,
+    };
+    v1::Backend { name, address, forwarding: forwarding.into(), drained: false }
+}
+
+async fn remove(mut session: Session, name: String, force: bool) -> Outcome {
+    let request = v1::RemoveBackendRequest { name: name.clone(), force };
+    session.admin.remove_backend(request).await.map_err(refused)?;
+    let mut thing = Listing::new(&["name", "removed"]);
+    thing.push([json!(name), json!(true)]);
+    session.done(&format!("backend {name} is removed"), &thing)
+}
+
+async fn drain(mut session: Session, name: String, drained: bool) -> Outcome {
+    let request = v1::DrainBackendRequest { name, drained };
+    let backend = session.admin.drain_backend(request).await.map_err(refused)?.into_inner();
+    let what = if backend.drained { "takes no new players" } else { "takes players" };
+    session.done(&format!("backend {} {what}", backend.name), &one(&backend))
+}
+
+fn row(backend: &v1::Backend) -> [Value; 4] {
+    [json!(backend.name), json!(backend.address), json!(forwarding_name(backend.forwarding)), json!(backend.drained)]
+}
+
+fn one(backend: &v1::Backend) -> Listing {
+    let mut thing = Listing::new(ONE);
+    thing.push(row(backend));
+    thing
+}

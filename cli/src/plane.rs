@@ -1,0 +1,171 @@
+//! Running the planes: `moonbridge dataplane`, `moonbridge controlplane`, and what `up` shares with them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use moonbridge_proto::config::ConfigErrors;
+use moonbridge_proto::telemetry::{self, Guard};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::FLUSH;
+use crate::args::{LogFormat, PlaneArgs};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+/// Exit code of a process that was told to stop twice: that of one killed by SIGINT.
+const INTERRUPTED: i32 = 130;
+
+/// Runs a node until it is told to stop.
+pub(crate) async fn dataplane(args: PlaneArgs) -> Outcome {
+    let config = moonbridge_dataplane::config::Config::load(&args.config).map_err(|errors| mistakes(&args.config, &errors))?;
+    raise_file_limit();
+    let telemetry = start_telemetry("moonbridge-dataplane", args.log, config.telemetry.otlp_endpoint.clone());
+    let shutdown = stop_on_signal()?;
+    let listen = config.listen;
+    let (sender, ready) = oneshot::channel();
+    let run = tokio::spawn(moonbridge_dataplane::run(config, shutdown, sender));
+    tokio::spawn(async move {
+        if let Ok(ready) = ready.await {
+            output::note(&format!("moonbridge dataplane: players connect to {}", ready.listen));
+        }
+    });
+    let result = finish(run, "the node", listen, "listen").await;
+    telemetry.flush(FLUSH).await;
+    result
+}
+
+/// Runs a replica until it is told to stop.
+pub(crate) async fn controlplane(args: PlaneArgs) -> Outcome {
+    let config = moonbridge_controlplane::config::Config::load(&args.config).map_err(|errors| mistakes(&args.config, &errors))?;
+    raise_file_limit();
+    let telemetry = start_telemetry("moonbridge-controlplane", args.log, config.telemetry.otlp_endpoint.clone());
+    let shutdown = stop_on_signal()?;
+    let listen = config.listen;
+    let (sender, ready) = oneshot::channel();
+    let run = tokio::spawn(moonbridge_controlplane::run(config, shutdown, sender));
+    tokio::spawn(async move {
+        if let Ok(ready) = ready.await {
+            output::note(&format!("moonbridge controlplane: nodes and admins connect to {}", ready.listen));
+        }
+    });
+    let result = finish(run, "the control plane", listen, "listen").await;
+    telemetry.flush(FLUSH).await;
+    result
+}
+
+fn mistakes(file: &Path, errors: &ConfigErrors) -> Failure {
+    let lines: Vec<String> = errors.0.iter().map(|error| format!("{}: {error}", file.display())).collect();
+    Failure::usage(lines.join("\n"))
+}
+
+/// Logs to stderr, traces to a collector if there is one.
+pub(crate) fn start_telemetry(service: &'static str, log: LogFormat, otlp_endpoint: Option<String>) -> Guard {
+    let log = match log {
+        LogFormat::Text => telemetry::LogFormat::Text,
+        LogFormat::Json => telemetry::LogFormat::Json,
+    };
+    telemetry::init(service, telemetry::Options { log, otlp_endpoint, ..Default::default() })
+}
+
+/// A token that SIGINT or SIGTERM cancels; a second one ends the process at once.
+pub(crate) fn stop_on_signal() -> Outcome<CancellationToken> {
+    let failed = |error: io::Error| Failure::failed(format!("cannot wait for signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let token = CancellationToken::new();
+    let stop = token.clone();
+    tokio::spawn(async move {
+        let mut next = async || {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        next().await;
+        output::note("moonbridge: ending; once more to end at once");
+        stop.cancel();
+        next().await;
+        std::process::exit(INTERRUPTED);
+    });
+    Ok(token)
+}
+
+/// One file descriptor a connection: takes what the system allows.
+pub(crate) fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "cannot raise the limit of open files");
+        }
+    }
+}
+
+/// A plane's task.
+pub(crate) type Running = JoinHandle<anyhow::Result<()>>;
+
+/// Waits until a plane has ended.
+pub(crate) async fn finish(run: Running, what: &str, address: SocketAddr, option: &str) -> Outcome {
+    match run.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Failure::failed(explain(&error, what, address, option))),
+        Err(error) => Err(Failure::failed(format!("{what} failed: {error}"))),
+    }
+}
+
+/// Waits until a plane serves; if it ends instead, says why.
+pub(crate) async fn ready<R>(run: &mut Running, ready: oneshot::Receiver<R>, what: &str, address: SocketAddr, option: &str) -> Outcome<R> {
+    /// A plane that does not serve by then never will.
+    const START: Duration = Duration::from_secs(30);
+    match tokio::time::timeout(START, ready).await {
+        Ok(Ok(ready)) => Ok(ready),
+        Ok(Err(_)) => Err(match finish_by_reference(run, what, address, option).await {
+            Err(failure) => failure,
+            Ok(()) => Failure::failed(format!("{what} ended before it served")),
+        }),
+        Err(_) => Err(Failure::failed(format!("{what} does not serve after {} s; its log says more", START.as_secs()))),
+    }
+}
+
+async fn finish_by_reference(run: &mut Running, what: &str, address: SocketAddr, option: &str) -> Outcome {
+    match run.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Failure::failed(explain(&error, what, address, option))),
+        Err(error) => Err(Failure::failed(format!("{what} failed: {error}"))),
+    }
+}
+
+/// The error with its causes, and what to do if an address is taken.
+fn explain(error: &anyhow::Error, what: &str, address: SocketAddr, option: &str) -> String {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    match io {
+        Some(io::ErrorKind::AddrInUse) => {
+            format!("{what} cannot listen on {address}: something else listens there; stop it, or give another address with {option}")
+        }
+        Some(io::ErrorKind::AddrNotAvailable) => {
+            format!("{what} cannot listen on {address}: this machine does not have that address; give another with {option}")
+        }
+        Some(io::ErrorKind::PermissionDenied) if address.port() < 1024 => {
+            format!("{what} cannot listen on {address}: ports below 1024 need a privilege; give another address with {option}")
+        }
+        _ => format!("{what} failed: {error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_address_is_named_with_what_to_do() {
+        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::AddrInUse)).context("listening");
+        let text = explain(&error, "the node", "127.0.0.1:25565".parse().unwrap(), "--listen");
+        assert!(text.contains("127.0.0.1:25565") && text.contains("--listen"), "{text}");
+    }
+}
