@@ -40,7 +40,12 @@ impl Presence {
 
     /// When to take the registry's changes; `None` while there are none, or no batch may be sent.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due.filter(|_| self.unacknowledged.len() < WINDOW)
+        self.due.filter(|_| self.may_send())
+    }
+
+    /// Whether another batch may be sent.
+    pub(super) fn may_send(&self) -> bool {
+        self.unacknowledged.len() < WINDOW
     }
 
     /// Numbers the changes that were taken.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use moonbridge_proto::connect;
 use moonbridge_proto::token::{Bearer, read_token_file};
 use moonbridge_proto::v1::node_service_client::NodeServiceClient;
@@ -18,6 +18,7 @@ use super::Pace;
 use super::agent::{Agent, Reaction};
 use super::presence::Presence;
 use crate::config::Config;
+use crate::registry::Outcome;
 
 /// Messages between this loop and the HTTP/2 connection; what does not fit waits in the loop's own queue.
 const PIPE: usize = 64;
@@ -170,8 +171,7 @@ impl Stream<'_> {
                 },
                 () = node.registry.changed(), if takes_changes => self.presence.changed(Instant::now()),
                 Some((id, outcome)) = self.agent.running.next(), if !self.agent.running.is_empty() => {
-                    let update = self.agent.ended(&id, outcome, Instant::now());
-                    self.queue(update);
+                    self.ended(id, outcome, Instant::now());
                 }
                 () = node.shutdown.cancelled(), if self.closing.is_none() => self.close(Instant::now()),
                 () = tokio::time::sleep_until(wake.into()) => {}
@@ -240,10 +240,7 @@ impl Stream<'_> {
             self.presence.changed(now);
         }
         if self.presence.due().is_some_and(|due| due <= now) {
-            let changes = self.agent.node.registry.take_changes();
-            for batch in self.presence.batches(changes, now) {
-                self.queue(Up::Events(batch));
-            }
+            self.tell_changes(now);
         }
         if self.next_tick <= now {
             self.next_tick = now + self.heartbeat;
@@ -255,6 +252,29 @@ impl Stream<'_> {
             }
         }
         Ok(())
+    }
+
+    fn tell_changes(&mut self, now: Instant) {
+        let changes = self.agent.node.registry.take_changes();
+        for batch in self.presence.batches(changes, now) {
+            self.queue(Up::Events(batch));
+        }
+    }
+
+    /// Commands have ended. What they changed goes before their results, so that whoever waited for a transfer finds the player
+    /// where it led.
+    fn ended(&mut self, id: String, outcome: Outcome, now: Instant) {
+        let mut ended = vec![(id, outcome)];
+        while let Some(Some(more)) = self.agent.running.next().now_or_never() {
+            ended.push(more);
+        }
+        if self.presence.may_send() {
+            self.tell_changes(now);
+        }
+        for (id, outcome) in ended {
+            let update = self.agent.ended(&id, outcome, now);
+            self.queue(update);
+        }
     }
 
     fn wake(&self) -> Instant {

@@ -232,6 +232,27 @@ async fn a_command_runs_once_whatever_is_delivered_again() {
 }
 
 #[tokio::test]
+async fn what_a_command_changed_is_told_before_its_result() {
+    let mut replica = Replica::start().await;
+    // Changes would be gathered for an hour.
+    let pace = Pace { gather: Duration::from_secs(3_600), ..quick() };
+    let running = Running::start(vec![replica.url()], pace, |_| {});
+    let (id, mut registration) = running.session();
+    let (mut call, _) = replica.welcomed(1).await;
+    let transfer = v1::TransferAction { session_id: id.to_string(), to: "arena".into(), ..Default::default() };
+    call.send(Down::Command(command("t", Action::Transfer(transfer)))).await;
+    assert_eq!(state_and_reason(call.next().await).1, CommandState::Running);
+    let transfer = next_command(&mut registration).await;
+    registration.moved("arena");
+    answer(transfer);
+    let events = call.events().await;
+    assert_eq!(events.events[0].event, Some(Event::Set(v1::Session { backend: "arena".into(), ..session(id) })));
+    assert_eq!(state_and_reason(call.next().await), ("t".into(), CommandState::Succeeded, "ok".into()));
+    drop(registration);
+    running.node.shutdown.cancel();
+}
+
+#[tokio::test]
 async fn every_command_has_one_outcome() {
     let mut replica = Replica::start().await;
     let running = Running::start(vec![replica.url()], quick(), |_| {});
