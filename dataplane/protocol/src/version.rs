@@ -81,6 +81,8 @@ pub enum World {
     PositionAndLook,
     /// Clientbound Map Chunk (Chunk Data).
     MapChunk,
+    /// Clientbound Map Chunk Bulk: several columns in one packet.
+    MapChunkBulk,
     /// Clientbound Player Abilities.
     Abilities,
     /// Serverbound Player Position And Look.
@@ -222,6 +224,7 @@ static NUMBERS_1_7: Numbers = Numbers::of(
         (0x05, World::SpawnPosition),
         (0x08, World::PositionAndLook),
         (0x21, World::MapChunk),
+        (0x26, World::MapChunkBulk),
         (0x39, World::Abilities),
         (0x06, World::PositionAndLookServerbound),
     ],

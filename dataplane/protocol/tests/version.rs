@@ -76,6 +76,7 @@ fn the_worlds_and_the_early_phases_numbers_are_minecraft_datas() {
         has("play", "toClient", world(World::SpawnPosition), "spawn_position");
         has("play", "toClient", world(World::PositionAndLook), "position");
         has("play", "toClient", world(World::MapChunk), "map_chunk");
+        has("play", "toClient", world(World::MapChunkBulk), "map_chunk_bulk");
         has("play", "toClient", world(World::Abilities), "abilities");
         has("play", "toServer", world(World::PositionAndLookServerbound), "position_look");
     }
