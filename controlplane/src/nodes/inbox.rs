@@ -25,8 +25,8 @@ pub(super) enum Item {
     Node(Box<v1::Node>),
     InForce(v1::Revision),
     Nack(v1::Nack),
-    /// Nothing more comes.
-    Closed,
+    /// The node ends.
+    Goodbye,
 }
 
 pub(super) struct Inbox<'a> {
@@ -86,14 +86,11 @@ impl Inbox<'_> {
                 tracing::error!(node = node.name, revision, mistakes, "the node refuses the snapshot and keeps the one before");
                 self.set_node(v1::Node { refused: nack.revision, refused_for: nack.errors, ..node }).await
             }
-            Item::Closed => {
-                // A node that left with sessions is on its way to another replica: they stay as long as its lease.
-                if self.attachment.is_empty()
-                    && let Err(error) = self.replica.store.lease_revoke(self.attachment.lease()).await
-                {
+            Item::Goodbye => {
+                if let Err(error) = self.replica.store.lease_revoke(self.attachment.lease()).await {
                     tracing::debug!(node = node.name, %error, "cannot revoke the lease: it runs out by itself");
                 }
-                Err(End::Closed)
+                Err(End::Goodbye)
             }
         }
     }

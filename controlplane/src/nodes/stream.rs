@@ -31,8 +31,8 @@ const MAX_NAME: usize = 128;
 
 /// Why a stream ended, apart from failures.
 pub(super) enum End {
-    /// The node has closed it in good order.
-    Closed,
+    /// The node has said goodbye.
+    Goodbye,
     Failed(Status),
 }
 
@@ -97,12 +97,12 @@ async fn greet(replica: &Arc<Replica>, mut incoming: Streaming<v1::NodeMessage>,
     let token = replica.attached.enter(&node.id);
     let guard = Leave { replica, node: node.id.clone(), token: token.clone() };
     let end = tokio::select! {
-        ended = attached(replica, node, hello, incoming, out) => ended.err().unwrap_or(End::Closed),
+        ended = attached(replica, node, hello, incoming, out) => ended.err().unwrap_or(End::Goodbye),
         () = token.cancelled() => End::Failed(Status::aborted("a newer stream of this node has begun")),
     };
     drop(guard);
     match end {
-        End::Closed => {
+        End::Goodbye => {
             tracing::info!(node = name, "the node has left");
             Ok(())
         }
@@ -186,11 +186,7 @@ async fn read(
         let Ok(permit) = items.reserve().await else { return std::future::pending().await };
         let message = match timeout(patience, incoming.message()).await {
             Ok(Ok(Some(message))) => message.message,
-            Ok(Ok(None)) => {
-                permit.send(Item::Closed);
-                // The inbox ends the stream when it has done what came before.
-                return std::future::pending().await;
-            }
+            Ok(Ok(None)) => return Err(Status::cancelled("the node has closed the stream without a goodbye").into()),
             Ok(Err(status)) => return Err(Status::cancelled(format!("the connection is lost: {}", status.message())).into()),
             Err(_) => return Err(Status::deadline_exceeded(format!("nothing was heard of the node for {patience:?}")).into()),
         };
@@ -210,6 +206,11 @@ async fn read(
             }
             node_message::Message::Events(events) => permit.send(Item::Events(events)),
             node_message::Message::Command(update) => permit.send(Item::Command(update)),
+            node_message::Message::Goodbye(_) => {
+                permit.send(Item::Goodbye);
+                // The inbox ends the stream when it has done what came before.
+                return std::future::pending().await;
+            }
             node_message::Message::Heartbeat(heartbeat) => {
                 if let Some(node) = heartbeat.node {
                     permit.send(Item::Node(Box::new(node)));

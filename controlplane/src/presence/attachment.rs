@@ -75,11 +75,6 @@ impl Attachment {
         &self.node
     }
 
-    /// Whether the node has no session.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-    }
-
     /// Writes the node's own record, if it is another than before. Its id, replica and lease are not the caller's to change.
     pub(crate) async fn set_node(&mut self, store: &dyn Store, node: v1::Node) -> Result<(), AttachError> {
         let node = v1::Node {

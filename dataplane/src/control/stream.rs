@@ -74,6 +74,8 @@ pub(super) async fn attach(agent: &mut Agent, url: &str, pace: &Pace) -> End {
     };
     let end = stream.run(&outgoing).await;
     if let End::Shutdown = end {
+        // Without room for it, presence ends with the lease.
+        let _ = outgoing.try_send(v1::NodeMessage { message: Some(Up::Goodbye(v1::Goodbye {})) });
         // End the stream in good order: a reset would take what is still on its way with it.
         drop(outgoing);
         let until_ended = async { while let Ok(Some(_)) = stream.incoming.message().await {} };

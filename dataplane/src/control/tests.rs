@@ -327,7 +327,8 @@ async fn a_drain_and_the_network_count_reach_the_node() {
 #[tokio::test]
 async fn session_events_come_in_numbered_batches_and_the_last_ones_are_waited_for() {
     let mut replica = Replica::start().await;
-    let pace = Pace { last_words: Duration::from_secs(3_600), ..quick() };
+    let never = Duration::from_secs(3_600);
+    let pace = Pace { silence: never, unacknowledged: never, last_words: never, ..quick() };
     let running = Running::start(vec![replica.url()], pace, |_| {});
     let (mut call, _) = replica.welcomed(1).await;
 

@@ -127,12 +127,14 @@ impl Call {
         let _ = soon(self.outgoing.send(Err(status))).await;
     }
 
-    /// The node ends the stream in good order.
+    /// The node says goodbye and ends the stream in good order.
     pub(super) async fn ended(&mut self) {
+        let mut said = false;
         loop {
             match soon(self.incoming.message()).await.expect("a stream in order") {
-                None => return,
+                None => return assert!(said, "no goodbye"),
                 Some(v1::NodeMessage { message: Some(Up::Heartbeat(_)) }) => {}
+                Some(v1::NodeMessage { message: Some(Up::Goodbye(_)) }) => said = true,
                 Some(other) => panic!("expected the end, got {other:?}"),
             }
         }
