@@ -212,6 +212,25 @@ async fn a_killed_writer_leaves_old_or_new() {
     }
 }
 
+/// A full disk (here: a limit on the size of files) refuses changes and loses nothing that was acknowledged.
+#[tokio::test]
+async fn a_full_disk_is_said_and_loses_nothing() {
+    let folder = TempDir::new().unwrap();
+    // In blocks of 512 bytes: 16 MiB. Without the trap the limit ends the process.
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"trap '' XFSZ; ulimit -f 32768; exec "$0" "$1" fill"#, env!("CARGO_BIN_EXE_store-writer")]).arg(folder.path());
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains("cannot be written") && error.contains("then restart"), "{error}");
+    let acknowledged: Vec<_> = std::str::from_utf8(&output.stdout).unwrap().lines().map(|number| format!("fill/{number}")).collect();
+    assert!(acknowledged.len() > 20, "{acknowledged:?}");
+    let store = open(folder.path());
+    for key in &acknowledged {
+        assert_eq!(get(&store, key).await.map(|entry| entry.value.len()), Some(100_000), "{key}");
+    }
+    put(&store, "and on it goes", "").await;
+}
+
 /// Also those that only memory has seen, and more of them than are reserved at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_revision_never_goes_back() {
