@@ -38,32 +38,47 @@ use crate::trace::{LoginTimes, SessionContext};
 const STRANGER_FRAME: usize = 1024;
 
 /// Serves one connection to its end. `place` is its place among those that have not logged in.
+///
+/// The two halves are boxed one after the other, so that a session in play does not keep the room that its login took.
 pub(crate) async fn serve(
     node: Arc<Node>,
     stream: TcpStream,
     address: SocketAddr,
     place: OwnedSemaphorePermit,
 ) -> Result<(), SessionError> {
-    let accepted = SystemTime::now();
-    let mut conn = Conn::new(stream);
-    let hello = match handshake::greet(&mut conn, &node.config.timeouts).await? {
-        Greeting::LegacyPing(ping) => return status::answer_legacy(conn, &node, &ping).await,
-        Greeting::Hello(hello) => hello,
-    };
-    match hello.next {
-        Next::Status => status::serve(conn, &node, &hello).await,
-        Next::Login => log_in_and_play(node, conn, hello, address, place, accepted).await,
+    match Box::pin(before_play(node, stream, address, place)).await? {
+        Some(play) => Box::pin(play.run()).await.error.map_or(Ok(()), Err),
+        None => Ok(()),
     }
 }
 
-async fn log_in_and_play(
+/// Everything up to play; nothing comes of a ping.
+async fn before_play(
+    node: Arc<Node>,
+    stream: TcpStream,
+    address: SocketAddr,
+    place: OwnedSemaphorePermit,
+) -> Result<Option<Box<Play>>, SessionError> {
+    let accepted = SystemTime::now();
+    let mut conn = Conn::new(stream);
+    let hello = match handshake::greet(&mut conn, &node.config.timeouts).await? {
+        Greeting::LegacyPing(ping) => return status::answer_legacy(conn, &node, &ping).await.map(|()| None),
+        Greeting::Hello(hello) => hello,
+    };
+    match hello.next {
+        Next::Status => status::serve(conn, &node, &hello).await.map(|()| None),
+        Next::Login => log_in(node, conn, hello, address, place, accepted).await.map(Some),
+    }
+}
+
+async fn log_in(
     node: Arc<Node>,
     mut conn: Conn,
     hello: Hello,
     address: SocketAddr,
     place: OwnedSemaphorePermit,
     accepted: SystemTime,
-) -> Result<(), SessionError> {
+) -> Result<Box<Play>, SessionError> {
     let greeted = SystemTime::now();
     let deadline = Instant::now() + node.config.timeouts.login;
     let taken = async {
@@ -107,8 +122,5 @@ async fn log_in_and_play(
     );
     tracing::info!(session = %id, trace = context.trace_id(), player = facts.name, %address, backend, "session begins");
     let start = Start { node, facts, registration, context, player: conn.into_parts(), backend, connection: entered.conn.into_parts() };
-    match Box::pin(Play::new(start).run()).await.error {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    Ok(Box::new(Play::new(start)))
 }

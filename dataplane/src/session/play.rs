@@ -181,7 +181,7 @@ impl Play {
     }
 
     /// Runs the session to its end; says how it ended.
-    pub(crate) async fn run(mut self) -> End {
+    pub(crate) async fn run(mut self: Box<Self>) -> End {
         let mut end = loop {
             let event = poll_fn(|cx| self.poll_turn(cx)).await;
             if let Some(end) = self.handle(event) {
@@ -189,7 +189,7 @@ impl Play {
             }
         };
         let boundary = self.may_inject();
-        let Play { state, context, mut registration, mut player, current, .. } = self;
+        let Play { state, context, mut registration, mut player, current, .. } = *self;
         context.ended(end.reason, state.dropped);
         registration.ending(end.reason);
         drop(registration);

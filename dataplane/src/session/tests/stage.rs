@@ -1,5 +1,6 @@
 //! A node's session over real sockets, with a scripted player and scripted backends.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,9 +118,17 @@ impl Host {
         peer
     }
 
+    pub(super) fn address(&self) -> SocketAddr {
+        self.listener.local_addr().expect("address")
+    }
+
+    pub(super) async fn hear_raw(&self) -> (TcpStream, SocketAddr) {
+        timeout(PATIENCE, self.listener.accept()).await.expect("a connection in time").expect("accept")
+    }
+
     /// Takes the next player up to Login Start.
     pub(super) async fn hear(&self) -> Peer {
-        let (stream, _) = timeout(PATIENCE, self.listener.accept()).await.expect("a connection in time").expect("accept");
+        let (stream, _) = self.hear_raw().await;
         let mut peer = Peer(Conn::new(stream));
         assert_eq!(peer.frame().await.id, handshake::ID);
         peer.frame().await;
