@@ -151,7 +151,9 @@ pub(crate) fn refused(status: Status) -> Failure {
         Code::Unavailable => Failure::unreachable(format!(
             "the control plane cannot answer now: {message}; try again, or try another replica with --control"
         )),
-        Code::Unauthenticated => Failure::failed(format!("the control plane refused the token: {message} (option: --token-file F)")),
+        Code::Unauthenticated => {
+            Failure::failed(format!("the control plane refused the call: {message} (give the token with --token-file F)"))
+        }
         Code::PermissionDenied => Failure::failed(format!("not allowed: {message}")),
         Code::Aborted => Failure::failed(format!("somebody else changed it at the same time: {message}; try again")),
         Code::DeadlineExceeded | Code::Cancelled => {

@@ -107,13 +107,10 @@ fn text(value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => printable(text),
-        Value::Array(items) => items.iter().map(text_of_item).collect::<Vec<_>>().join(","),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     }
-}
-
-fn text_of_item(value: &Value) -> String {
-    text(value)
 }
 
 /// Text from the network as a terminal may be shown it: on one line, without control characters.

@@ -48,11 +48,10 @@ async fn show(session: Session, id: String) -> Outcome {
     let Some(command) = found.into_iter().find(|command| command.id == id) else { return Err(unknown(&id)) };
     let action = action(&command);
     let result = command.result.clone().unwrap_or_default();
+    let phases = result.phases.iter().map(|phase| (phase.phase.as_str(), millis(phase.micros)));
     let phases = match session.output {
-        Format::Table => result.phases.iter().map(|phase| json!(format!(" {} {} ms", phase.phase, millis(phase.micros)))).collect(),
-        Format::Json | Format::Yaml => {
-            result.phases.iter().map(|phase| json!({ "phase": phase.phase, "ms": millis(phase.micros) })).collect()
-        }
+        Format::Table => text_or_null(phases.map(|(phase, ms)| format!("{phase} {ms} ms")).collect::<Vec<_>>().join(", ")),
+        Format::Json | Format::Yaml => phases.map(|(phase, ms)| json!({ "phase": phase, "ms": ms })).collect(),
     };
     let trace_id = command.traceparent.split('-').nth(1).unwrap_or_default().to_owned();
     let mut thing = Listing::new(SHOW);
@@ -72,7 +71,7 @@ async fn show(session: Session, id: String) -> Outcome {
         json!(action.session_id),
         text_or_null(command.origin),
         text_or_null(trace_id),
-        Value::Array(phases),
+        phases,
     ]);
     thing.print_one(session.output)
 }

@@ -19,9 +19,6 @@ use crate::framed::{Framed, OwnedFrame};
 /// The client asks unasked each second while it shows "Downloading terrain".
 const TERRAIN_TICK: Duration = Duration::from_secs(1);
 
-/// Map Chunk Bulk of protocols 4 and 5: several chunks in one packet.
-const MAP_CHUNK_BULK: u8 = 0x26;
-
 /// A new client's settings.
 const SETTINGS: ClientSettings<'static> =
     ClientSettings { locale: "en_US", view_distance: 8, chat: 0, chat_colours: true, difficulty: 1, cape: true };
@@ -178,7 +175,7 @@ impl Player {
                 }
             }
             Clientbound::Disconnect => return Err(Ended::Kicked(play::read_disconnect(&frame.payload).plain())),
-            _ if id == version.world_id(World::MapChunk) || id == MAP_CHUNK_BULK => self.chunk(&frame.payload)?,
+            _ if id == version.world_id(World::MapChunk) || id == version.world_id(World::MapChunkBulk) => self.chunk(&frame.payload)?,
             _ if id == version.world_id(World::PositionAndLook) => self.position(&frame.payload).await?,
             _ => {}
         }

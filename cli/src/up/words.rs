@@ -8,10 +8,18 @@ use crate::output;
 
 /// Says what is served where, and what to try next.
 pub(super) fn greet(listen: SocketAddr, control: &str, store: &str, network: &Network) -> Outcome {
-    output::line(&greeting(listen, control, store, network))
+    output::line(&greeting(&own_name(), listen, control, store, network))
 }
 
-fn greeting(listen: SocketAddr, control: &str, store: &str, network: &Network) -> String {
+/// How this command was called, for the next to be called the same way (`target/release/moonbridge`, by `cargo run`).
+fn own_name() -> String {
+    std::env::args()
+        .next()
+        .filter(|name| !name.is_empty() && !name.contains(char::is_whitespace))
+        .unwrap_or_else(|| "moonbridge".to_owned())
+}
+
+fn greeting(own: &str, listen: SocketAddr, control: &str, store: &str, network: &Network) -> String {
     let mut lines = vec![
         "MoonBridge is up".to_owned(),
         format!("  players connect to  {listen}"),
@@ -28,16 +36,16 @@ fn greeting(listen: SocketAddr, control: &str, store: &str, network: &Network) -
     lines.push(String::new());
     lines.push("Try in another terminal:".to_owned());
     if network.route.is_empty() {
-        lines.push("  moonbridge backend set lobby --address HOST:PORT".to_owned());
-        lines.push("  moonbridge route set '*' --backends lobby".to_owned());
+        lines.push(format!("  {own} backend set lobby --address HOST:PORT"));
+        lines.push(format!("  {own} route set '*' --backends lobby"));
     }
-    lines.push(format!("  moonbridge status {}", reachable(listen)));
-    lines.push(format!("  moonbridge probe {} --name Alice --hold 60s", reachable(listen)));
-    lines.push("  moonbridge player list".to_owned());
+    lines.push(format!("  {own} status {}", reachable(listen)));
+    lines.push(format!("  {own} probe {} --name Alice --hold 60s", reachable(listen)));
+    lines.push(format!("  {own} player list"));
     if let [.., last] = network.route.as_slice()
         && network.route.len() > 1
     {
-        lines.push(format!("  moonbridge transfer start Alice --to {last}"));
+        lines.push(format!("  {own} transfer start Alice --to {last}"));
     }
     lines.push("Ctrl-C ends it".to_owned());
     lines.join("\n")
@@ -63,11 +71,11 @@ mod tests {
     fn the_next_commands_fit_what_there_is() {
         let mut network = Network { backends: vec![], route: vec![] };
         let listen = "0.0.0.0:25565".parse().unwrap();
-        let text = greeting(listen, "http://127.0.0.1:1", "s", &network);
+        let text = greeting("moonbridge", listen, "http://127.0.0.1:1", "s", &network);
         assert!(text.contains("moonbridge backend set") && !text.contains("transfer start"), "{text}");
         assert!(text.contains("moonbridge probe 127.0.0.1:25565"), "{text}");
         network.route = vec!["demo-1".into(), "demo-2".into()];
-        let text = greeting(listen, "http://127.0.0.1:1", "s", &network);
+        let text = greeting("moonbridge", listen, "http://127.0.0.1:1", "s", &network);
         assert!(text.contains("transfer start Alice --to demo-2") && !text.contains("backend set"), "{text}");
     }
 }
