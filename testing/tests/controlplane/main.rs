@@ -1,0 +1,9 @@
+//! The control plane over real gRPC on loopback, with nodes played by the test: on the embedded store, and two replicas on a
+//! real etcd.
+
+mod commands;
+mod nodes;
+mod replicas;
+mod resources;
+mod security;
+mod support;

@@ -1,0 +1,148 @@
+//! Two equal replicas on one real etcd.
+
+use moonbridge_controlplane::config::StoreConfig;
+use moonbridge_proto::v1::session_event::Event;
+use moonbridge_proto::v1::{self, CommandState};
+use moonbridge_testing::etcd::Etcd;
+use tonic::Code;
+
+use crate::support::{Hello, Replica, command, config, eventually, nodes, players, refused, session, set_backend, soon, transfer};
+
+async fn replica(etcd: &Etcd) -> Replica {
+    Replica::start(config(StoreConfig::Etcd { endpoints: vec![etcd.url()], prefix: "/test/".to_owned() })).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_replica_takes_a_command_for_a_node_on_another() {
+    let etcd = Etcd::start().await.expect("etcd");
+    let (one, two) = (replica(&etcd).await, replica(&etcd).await);
+    let (mut at_one, mut at_two) = (one.admin().await, two.admin().await);
+    set_backend(&mut at_one, "lobby").await;
+    set_backend(&mut at_one, "games").await;
+    let mut node = Hello::new("edge").sessions([session("Ann", "lobby")]).attach(&two).await;
+    assert_eq!(node.welcome.store_id, etcd_store(&one).await);
+    assert_eq!(players(&mut at_one).await, ["Ann"]);
+
+    let id = at_one.start_transfers(transfer(&["ann"], "games")).await.expect("started").into_inner().commands.remove(0).id;
+    let mut watch = at_one.watch_commands(v1::WatchCommandsRequest { ids: vec![id.clone()] }).await.expect("a watch").into_inner();
+    let sent = node.command().await;
+    assert_eq!(sent.id, id);
+    node.report(&id, CommandState::Running, "").await;
+    node.report(&id, CommandState::Succeeded, "ok").await;
+    let mut last = None;
+    while let Some(change) = soon("the watch's end", watch.message()).await.expect("no error") {
+        last = Some(change.state());
+    }
+    assert_eq!(last, Some(CommandState::Succeeded));
+    // A call that waits, likewise.
+    let kick = v1::KickPlayerRequest { player: "Ann".to_owned(), reason: String::new(), traceparent: String::new() };
+    let mut other = at_one.clone();
+    let kicked = tokio::spawn(async move { other.kick_player(kick).await });
+    let sent = node.command().await;
+    node.report(&sent.id, CommandState::Succeeded, "ok").await;
+    assert_eq!(soon("the kick", kicked).await.expect("no panic").expect("kicked").into_inner().state(), CommandState::Succeeded);
+    // Both count.
+    let ended = Event::Ended(v1::SessionEnded { id: players_session(&mut at_two).await, reason: String::new() });
+    node.events([ended]).await;
+    assert!(players(&mut at_one).await.is_empty());
+}
+
+async fn etcd_store(replica: &Replica) -> String {
+    let node = Hello::new("asks").attach(replica).await;
+    let id = node.welcome.store_id.clone();
+    node.leave().await;
+    id
+}
+
+async fn players_session(admin: &mut moonbridge_proto::v1::admin_service_client::AdminServiceClient<tonic::transport::Channel>) -> String {
+    admin.list_players(v1::ListPlayersRequest::default()).await.expect("players").into_inner().players.remove(0).id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killing_a_replica_loses_no_presence_and_no_command() {
+    let etcd = Etcd::start().await.expect("etcd");
+    let (one, two) = (replica(&etcd).await, replica(&etcd).await);
+    let mut at_two = two.admin().await;
+    set_backend(&mut at_two, "lobby").await;
+    set_backend(&mut at_two, "games").await;
+    let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
+    let mut node = hello.attach(&one).await;
+    let held = node.take_push().await;
+    let id = at_two.start_transfers(transfer(&["Ann"], "games")).await.expect("started").into_inner().commands.remove(0).id;
+    assert_eq!(node.command().await.id, id);
+    node.report(&id, CommandState::Running, "").await;
+    eventually("running", async || (command(&mut at_two, &id).await.state() == CommandState::Running).then_some(())).await;
+
+    one.kill();
+    let lease = node.welcome.lease_id;
+    assert!(node.end().await.is_some());
+    assert_eq!(players(&mut at_two).await, ["Ann"], "presence is the node's, not the replica's");
+    // The other replica knows the same revisions: nothing to push, and the command comes again.
+    let mut node = Hello { lease, held: Some(held.clone()), ..hello }.attach(&two).await;
+    assert!(node.welcome.lease_resumed);
+    let again = node.command().await;
+    assert_eq!((again.id.as_str(), again.state()), (id.as_str(), CommandState::Running));
+    node.report(&id, CommandState::Succeeded, "ok").await;
+    eventually("its end", async || (command(&mut at_two, &id).await.state() == CommandState::Succeeded).then_some(())).await;
+    set_backend(&mut at_two, "more").await;
+    let push = node.push().await;
+    assert!(matches!(&push, v1::control_message::Message::Delta(delta) if delta.from.as_ref() == Some(&held)), "{push:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_stream_wins_across_replicas_and_a_lost_node_is_noticed_by_any() {
+    let etcd = Etcd::start().await.expect("etcd");
+    let (one, two) = (replica(&etcd).await, replica(&etcd).await);
+    let mut at_one = one.admin().await;
+    set_backend(&mut at_one, "lobby").await;
+    set_backend(&mut at_one, "games").await;
+    let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
+    let older = hello.attach(&one).await;
+    let newer = Hello { lease: older.welcome.lease_id, ..hello }.attach(&two).await;
+    assert!(newer.welcome.lease_resumed);
+    let end = older.end().await.expect("a status");
+    assert_eq!(end.code(), Code::Aborted, "{end:?}");
+    assert_eq!(players(&mut at_one).await, ["Ann"]);
+
+    let id = at_one.start_transfers(transfer(&["Ann"], "games")).await.expect("started").into_inner().commands.remove(0).id;
+    // Both the node and its replica go; the other ends what is left.
+    newer.vanish();
+    two.kill();
+    let ended = eventually("its end", async || Some(command(&mut at_one, &id).await).filter(|command| command.result.is_some())).await;
+    assert_eq!(ended.result.map(|result| result.reason).as_deref(), Some("node_lost"));
+    assert!(nodes(&mut at_one).await.is_empty() && players(&mut at_one).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_store_away_streams_stay_up_calls_say_unavailable_and_all_recovers() {
+    let mut etcd = Etcd::start().await.expect("etcd");
+    let replica = replica(&etcd).await;
+    let mut admin = replica.admin().await;
+    set_backend(&mut admin, "lobby").await;
+    let mut node = Hello::new("edge").sessions([session("Ann", "lobby")]).attach(&replica).await;
+    node.take_push().await;
+    etcd.kill().expect("killed");
+    refused(admin.list_nodes(v1::ListNodesRequest::default()).await, Code::Unavailable, &["store is away"]);
+    let backend = v1::Backend { name: "x".to_owned(), address: "127.0.0.1:1".to_owned(), ..v1::Backend::default() };
+    let set = v1::SetBackendRequest { backend: Some(backend), keep_drained: false };
+    refused(soon("an answer", admin.set_backend(set)).await, Code::Unavailable, &["store is away"]);
+    // The stream goes on: a sign of life comes, and what the node reports now is written when the store is back.
+    let alive = |message| matches!(message, v1::control_message::Message::Heartbeat(_)).then_some(());
+    node.next("sign of life", alive).await;
+    let back = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        etcd.restart().await.expect("etcd is back");
+    };
+    let (bob, ()) = (session("Bob", "lobby"), ());
+    tokio::join!(node.events([Event::Set(bob)]), back);
+    assert_eq!(players(&mut admin).await, ["Ann", "Bob"]);
+    // The views follow again: a change reaches the node on the same stream.
+    set_backend(&mut admin, "games").await;
+    node.take_push().await;
+    let mut other = admin.clone();
+    let kick = v1::KickPlayerRequest { player: "bob".to_owned(), ..v1::KickPlayerRequest::default() };
+    let kicked = tokio::spawn(async move { other.kick_player(kick).await });
+    let sent = node.command().await;
+    node.report(&sent.id, CommandState::Succeeded, "ok").await;
+    assert_eq!(soon("the kick", kicked).await.expect("no panic").expect("kicked").into_inner().state(), CommandState::Succeeded);
+}
