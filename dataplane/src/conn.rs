@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::ready;
 use std::time::Duration;
 
-use moonbridge_protocol::frame;
+use moonbridge_protocol::frame::{self, MAX_HEADER};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -77,7 +77,9 @@ impl Conn {
                 }
                 return Ok(own);
             }
-            match timeout_at(deadline, self.fill(CHUNK)).await {
+            // No more is taken than one frame needs: what a stranger can make us hold is bounded by `limit`.
+            let room = (limit + MAX_HEADER).saturating_sub(self.inbox.len()).max(1);
+            match timeout_at(deadline, self.fill(room)).await {
                 Err(_) => return Err(Trouble::TimedOut(deadline.saturating_duration_since(began))),
                 Ok(Ok(0)) => return Err(Trouble::Closed),
                 Ok(Ok(_)) => {}

@@ -94,7 +94,7 @@ pub(crate) fn pump(
                 Err(error) => return Poll::Ready(Some(Halt::Malformed(error))),
             };
             pumped.empty += walked.empty;
-            if !source.keep_unread(&read[walked.consumed..], walked.stopped) {
+            if !source.keep_unread(&read[walked.consumed..], walked.stopped || walked.malformed) {
                 return Poll::Ready(Some(Halt::NoBuffer));
             }
             let run = transform::identity(&mut read[..walked.forward]);

@@ -10,6 +10,7 @@ use moonbridge_protocol::login;
 use moonbridge_protocol::name::{offline_uuid, valid_name};
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::version::{LOGIN_START, Version};
+use moonbridge_protocol::wire::WireError;
 use tokio::time::Instant;
 
 use super::STRANGER_FRAME;
@@ -54,7 +55,14 @@ pub(super) async fn identify(conn: &mut Conn, hello: Hello, address: SocketAddr,
     if frame.id != LOGIN_START {
         return Err(Turned::trouble(Trouble::Unexpected { id: frame.id, expected: "Login Start" }));
     }
-    let name = login::read_login_start(&frame.payload).map_err(|error| Turned::trouble(Trouble::Field { packet: "Login Start", error }))?;
+    let name = match login::read_login_start(&frame.payload) {
+        Ok(name) => name,
+        Err(WireError::BadLength { .. }) => {
+            let text = format!("Your name is not valid: it is longer than {} characters.", login::MAX_NAME);
+            return Err(Turned::new(Phase::Login, Side::Player, Kind::Refused, &text));
+        }
+        Err(error) => return Err(Turned::trouble(Trouble::Field { packet: "Login Start", error })),
+    };
     valid_name(name)
         .map_err(|error| Turned::new(Phase::Login, Side::Player, Kind::Refused, &format!("Your name is not valid: {error}.")))?;
     Ok(Player { name: name.to_owned(), uuid: offline_uuid(name), address, version, host: hello.host, port: hello.port })
