@@ -6,7 +6,7 @@
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -109,14 +109,23 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-fn main() -> anyhow::Result<()> {
-    let cli = Cli::parse();
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("session-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
-    match cli.role {
+    match &cli.role {
         None => local.block_on(&runtime, bench(&cli.options)),
         Some(Role::EchoBackend) => local.block_on(&runtime, serve(echo::serve)),
-        Some(Role::BareRelay { to }) => local.block_on(&runtime, serve(|listener| relay::serve(listener, to))),
+        Some(Role::BareRelay { to }) => local.block_on(&runtime, serve(|listener| relay::serve(listener, *to))),
     }
 }
 
