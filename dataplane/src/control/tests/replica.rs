@@ -98,12 +98,15 @@ impl Call {
 
     /// The next message that is no heartbeat.
     pub(super) async fn next(&mut self) -> Up {
-        loop {
-            match self.any().await {
-                Up::Heartbeat(_) => {}
-                other => return other,
+        soon(async {
+            loop {
+                match self.any().await {
+                    Up::Heartbeat(_) => {}
+                    other => return other,
+                }
             }
-        }
+        })
+        .await
     }
 
     pub(super) async fn events(&mut self) -> v1::SessionEvents {
@@ -130,14 +133,17 @@ impl Call {
     /// The node says goodbye and ends the stream in good order.
     pub(super) async fn ended(&mut self) {
         let mut said = false;
-        loop {
-            match soon(self.incoming.message()).await.expect("a stream in order") {
-                None => return assert!(said, "no goodbye"),
-                Some(v1::NodeMessage { message: Some(Up::Heartbeat(_)) }) => {}
-                Some(v1::NodeMessage { message: Some(Up::Goodbye(_)) }) => said = true,
-                Some(other) => panic!("expected the end, got {other:?}"),
+        soon(async {
+            loop {
+                match self.incoming.message().await.expect("a stream in order") {
+                    None => return assert!(said, "no goodbye"),
+                    Some(v1::NodeMessage { message: Some(Up::Heartbeat(_)) }) => {}
+                    Some(v1::NodeMessage { message: Some(Up::Goodbye(_)) }) => said = true,
+                    Some(other) => panic!("expected the end, got {other:?}"),
+                }
             }
-        }
+        })
+        .await
     }
 }
 
