@@ -79,9 +79,19 @@ pub(crate) fn step(command: &v1::Command, step: &Step, now: i64) -> Option<v1::C
     Some(next)
 }
 
+/// The longest detail that is kept of a result, in bytes, and how many phases: a batch of results must fit a transaction.
+const MAX_DETAIL: usize = 4_096;
+const MAX_PHASES: usize = 32;
+
 /// The step that a node's report asks for.
 pub(crate) fn reported(update: &v1::CommandUpdate) -> Option<Step> {
-    let result = || update.result.clone().unwrap_or_default();
+    let result = || {
+        let mut result = update.result.clone().unwrap_or_default();
+        result.reason.truncate(result.reason.floor_char_boundary(64));
+        result.detail.truncate(result.detail.floor_char_boundary(MAX_DETAIL));
+        result.phases.truncate(MAX_PHASES);
+        result
+    };
     match update.state() {
         CommandState::Running => Some(Step::Running),
         state @ (CommandState::Succeeded | CommandState::Failed) => Some(Step::Ended { state, result: result() }),

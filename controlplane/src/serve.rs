@@ -36,6 +36,8 @@ const MAX_MESSAGE: usize = 64 << 20;
 const GOODBYE: Duration = Duration::from_secs(3);
 /// Dead connections are noticed by HTTP/2 pings: so often, and the wait for an answer.
 const PING: Duration = Duration::from_secs(5);
+/// So that connections that never get as far as HTTP/2 end as well when their peer is gone.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
 /// The longest wait between attempts to reach a store that is away at the start.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -79,7 +81,7 @@ async fn serve(mut server: Server, listener: TcpListener, replica: &Arc<Replica>
     let admin =
         InterceptedService::new(AdminServiceServer::new(Admin(replica.clone())).max_decoding_message_size(MAX_MESSAGE), auth.clone());
     let nodes = InterceptedService::new(NodeServiceServer::new(Nodes(replica.clone())).max_decoding_message_size(MAX_MESSAGE), auth);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(TCP_KEEPALIVE));
     let router = server.add_service(admin).add_service(nodes);
     let serving = router.serve_with_incoming_shutdown(incoming, replica.shutdown.clone().cancelled_owned());
     let overtime = async {

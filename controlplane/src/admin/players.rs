@@ -91,7 +91,13 @@ async fn carry_out(replica: &Replica, node: &str, action: Action, traceparent: &
     if !lost.is_empty() {
         return Err(Status::failed_precondition(format!("the node {node} has just gone: see `moonbridge node list`")));
     }
-    sweeper::outcome(&*replica.store, &replica.commands, command).await.map_err(status::store)
+    let id = command.id.clone();
+    tokio::select! {
+        outcome = sweeper::outcome(&*replica.store, &replica.commands, command) => outcome.map_err(status::store),
+        () = replica.shutdown.cancelled() => {
+            Err(Status::unavailable(format!("this replica is shutting down; the command {id} goes on: ask another for its outcome")))
+        }
+    }
 }
 
 /// A traceparent to be kept with a command: one that is too long to be one is refused.

@@ -17,12 +17,16 @@ use crate::replica::Replica;
 use crate::store::StoreRevision;
 use crate::{keys, status};
 
-/// Commands that one call may name.
+/// Commands that one watch may name.
 const MAX_IDS: usize = 100_000;
+/// Commands that one listing may name.
+const MAX_LISTED: usize = 1_000;
 /// A command that has not ended so long after its deadline: the store is away.
 const OVERDUE: Duration = Duration::from_secs(5);
 /// A watcher that takes nothing for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The wait to tell a watcher why its watch ends.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 pub(super) async fn list(replica: &Replica, request: v1::ListCommandsRequest) -> Result<v1::ListCommandsResponse, Status> {
     let kind = |command: &v1::Command| match &command.action {
@@ -41,6 +45,9 @@ pub(super) async fn list(replica: &Replica, request: v1::ListCommandsRequest) ->
         let at = (request.page_size, request.page_token.as_str());
         let (commands, next_page_token) = page(&*replica.store, keys::COMMANDS, at, keep).await?;
         return Ok(v1::ListCommandsResponse { commands, next_page_token });
+    }
+    if request.ids.len() > MAX_LISTED {
+        return Err(Status::invalid_argument(format!("ids: expected at most {MAX_LISTED}, got {}", request.ids.len())));
     }
     let mut found = Vec::new();
     for id in &request.ids {
@@ -80,7 +87,7 @@ pub(super) async fn watch(
             () = shutdown.cancelled() => Err(Status::unavailable("this replica is shutting down: ask another")),
         };
         if let Err(status) = ended {
-            let _ = sender.send_timeout(Err(status), PATIENCE).await;
+            let _ = sender.send_timeout(Err(status), LAST_WORD).await;
         }
     });
     Ok(ReceiverStream::new(receiver))
@@ -116,9 +123,17 @@ impl Watcher {
             match tokio::time::timeout_at(deadline, changes.recv()).await {
                 Ok(Ok(tracked)) => self.changed(tracked).await?,
                 Ok(Err(RecvError::Lagged(_))) => {
-                    let current: Vec<_> = self.open.keys().filter_map(|id| replica.commands.get(id)).collect();
-                    for tracked in current {
-                        self.changed(tracked).await?;
+                    let ids: Vec<_> = self.open.keys().cloned().collect();
+                    for id in ids {
+                        match replica.commands.get(&id) {
+                            Some(tracked) => self.changed(tracked).await?,
+                            // It has ended, and its record was removed since (or has only just been made: then its change comes).
+                            None => {
+                                if commands::get(&*replica.store, &id).await.map_err(status::store)?.is_none() {
+                                    self.open.remove(&id);
+                                }
+                            }
+                        }
                     }
                 }
                 Ok(Err(RecvError::Closed)) => return Err(Status::unavailable("this replica is shutting down: ask another")),

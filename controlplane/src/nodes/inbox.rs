@@ -15,6 +15,8 @@ use crate::store::StoreError;
 
 /// Messages taken at once; command updates among them that follow each other share a transaction.
 const AT_ONCE: usize = 64;
+/// Mistakes of a push that are kept and logged.
+const MAX_MISTAKES: usize = 32;
 /// Between attempts while the store is away.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -80,7 +82,8 @@ impl Inbox<'_> {
                 tracing::debug!(node = node.name, revision = revision.number, "the snapshot is in force");
                 self.set_node(v1::Node { revision: Some(revision), refused: None, refused_for: Vec::new(), ..node }).await
             }
-            Item::Nack(nack) => {
+            Item::Nack(mut nack) => {
+                nack.errors.truncate(MAX_MISTAKES);
                 let revision = nack.revision.as_ref().map_or(0, |revision| revision.number);
                 let mistakes = snapshots::shown(&nack.errors);
                 tracing::error!(node = node.name, revision, mistakes, "the node refuses the snapshot and keeps the one before");

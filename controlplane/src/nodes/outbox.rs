@@ -110,7 +110,10 @@ impl<'a> Outbox<'a> {
         let open = replica.commands.open_of(&self.node);
         let ids: HashSet<&str> = open.iter().map(|tracked| tracked.command.id.as_str()).collect();
         self.sent.retain(|id| ids.contains(id.as_str()));
-        let fresh: Vec<_> = open.iter().filter(|tracked| !self.sent.contains(&tracked.command.id)).collect();
+        // One that is overdue is the sweeper's.
+        let now = commands::now_ms();
+        let fresh = open.iter().filter(|tracked| tracked.command.deadline_unix_ms > now && !self.sent.contains(&tracked.command.id));
+        let fresh: Vec<_> = fresh.collect();
         for batch in fresh.chunks(BATCH) {
             let pending = batch.iter().filter(|tracked| tracked.command.state() == CommandState::Pending);
             let spans: Vec<_> = pending.map(|tracked| (tracked.command.clone(), span(replica, &tracked.command))).collect();

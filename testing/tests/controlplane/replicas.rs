@@ -114,6 +114,35 @@ async fn the_newest_stream_wins_across_replicas_and_a_lost_node_is_noticed_by_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn with_the_store_frozen_no_call_hangs_and_all_recovers() {
+    let etcd = Etcd::start().await.expect("etcd");
+    let replica = replica(&etcd).await;
+    let mut admin = replica.admin().await;
+    set_backend(&mut admin, "lobby").await;
+    let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
+    let node = hello.attach(&replica).await;
+    etcd.stop().expect("frozen");
+    let began = std::time::Instant::now();
+    refused(soon("an answer", admin.list_nodes(v1::ListNodesRequest::default())).await, Code::Unavailable, &["store is away"]);
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    etcd.go_on().expect("going on");
+    // Its lease may have run out meanwhile or not: attached again it is there, and told of changes.
+    let lease = node.welcome.lease_id;
+    node.vanish();
+    let mut node = eventually("the node again", async || Hello { lease, ..hello.clone() }.try_attach(&replica).await.ok()).await;
+    node.take_push().await;
+    assert_eq!(players(&mut admin).await, ["Ann"]);
+    set_backend(&mut admin, "games").await;
+    node.take_push().await;
+    let mut other = admin.clone();
+    let kick = v1::KickPlayerRequest { player: "Ann".to_owned(), ..v1::KickPlayerRequest::default() };
+    let kicked = tokio::spawn(async move { other.kick_player(kick).await });
+    let sent = node.command().await;
+    node.report(&sent.id, CommandState::Succeeded, "ok").await;
+    assert_eq!(soon("the kick", kicked).await.expect("no panic").expect("kicked").into_inner().state(), CommandState::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn with_the_store_away_streams_stay_up_calls_say_unavailable_and_all_recovers() {
     let mut etcd = Etcd::start().await.expect("etcd");
     let replica = replica(&etcd).await;
