@@ -9,7 +9,7 @@
 // kickAfterMs with kickReason (counted from the join), lifetime (seconds).
 //
 // Events: listening {port}, connection {conn,address}, handshake {conn,host,port,protocol,next}, login {conn,name,uuid}, joined {conn,name},
-// chat {conn,name,text}, keep_alive_sent {conn,id}, keep_alive {conn,id,known}, plugin {conn,channel,hex}, packet {conn,name,params},
+// chat {conn,name,text}, said {conn,text}: what the command chat wrote, keep_alive_sent {conn,id}, keep_alive {conn,id,known}, plugin {conn,channel,hex}, packet {conn,name,params},
 // raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}.
 // Commands, to the player `name` or to all: chat {text}, kick {reason}, packet {name: of the packet,player,params}, raw {hex}, bytes {hex},
 // plugin {channel,hex}, tab {name,online}, pause_keep_alive, resume_keep_alive, drop (close without a word), set {options}, stop_listening, quit.
@@ -140,7 +140,10 @@ function each (line, act) {
 }
 
 serve({
-  chat: line => each(line, client => client.write('chat', { message: JSON.stringify({ text: line.text }) })),
+  chat: line => each(line, client => {
+    client.write('chat', { message: JSON.stringify({ text: line.text }) })
+    emit('said', { conn: client.conn, text: line.text })
+  }),
   kick: line => each(line, client => kick(client, line.reason)),
   packet: line => each(line, client => client.write(line.name, line.params)),
   raw: line => each(line, client => client.writeRaw(hex(line.hex))),

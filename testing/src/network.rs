@@ -120,20 +120,31 @@ impl Cli {
 
     /// Repeats a list until `wanted` holds for it.
     pub async fn until(&self, arguments: &[&str], wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        let mut rows = Vec::new();
-        let waited = tokio::time::timeout(SOON, async {
+        self.repeat(arguments, false, wanted).await
+    }
+
+    /// The same where the control plane may be away for a while.
+    pub async fn until_answered(&self, arguments: &[&str], wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        self.repeat(arguments, true, wanted).await
+    }
+
+    async fn repeat(&self, arguments: &[&str], patient: bool, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let mut last = None;
+        let waited = tokio::time::timeout(2 * SOON, async {
             loop {
-                rows = self.rows(arguments).await;
-                if wanted(&rows) {
-                    return;
+                let ran = self.run(&[arguments, &["-o", "json"]].concat()).await;
+                assert!(patient || ran.code == 0, "moonbridge {arguments:?}: {ran:?}");
+                if let (0, Value::Array(rows)) = (ran.code, if ran.code == 0 { ran.json() } else { Value::Null })
+                    && wanted(&rows)
+                {
+                    return rows;
                 }
+                last = Some(ran);
+                // Presence has no event that a command could wait for.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
-        if waited.await.is_err() {
-            panic!("moonbridge {arguments:?} did not come to what was waited for: {rows:?}");
-        }
-        rows
+        waited.await.unwrap_or_else(|_| panic!("moonbridge {arguments:?} did not come to what was waited for: {last:?}"))
     }
 }
 
@@ -160,7 +171,7 @@ impl Up {
         let mut command = command(state.path());
         command.args(["up", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]).args(arguments).envs(environment.iter().copied());
         let process = Process::start("up", command);
-        let listen = process.line("the players' address", |line| address_in(line, &["layers", "listening"])).await;
+        let listen = process.line("the players' address", |line| address_in(line, &["players connect to"])).await;
         Up { process, listen, cli: Cli::beside(state.path()), _state: state }
     }
 
@@ -201,7 +212,7 @@ impl Plane {
         std::fs::write(&file, format!("name = \"{name}\"\nlisten = \"127.0.0.1:0\"\n{config}")).expect("a file in a new folder");
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>();
         let process = spawn(kind, name, &file, &environment, state.path());
-        let listen = process.line("its address", |line| address_in(line, &["listening"])).await;
+        let listen = process.line("its address", |line| address_in(line, &["connect to"])).await;
         Plane { process, listen, config: file, kind, environment, state }
     }
 
@@ -212,7 +223,7 @@ impl Plane {
         let config = config.replacen("127.0.0.1:0", &self.listen.to_string(), 1);
         std::fs::write(&self.config, config).expect("written above");
         self.process = spawn(self.kind, self.kind, &self.config, &self.environment, self.state.path());
-        self.process.line("its address", |line| address_in(line, &["listening"])).await;
+        self.process.line("its address", |line| address_in(line, &["connect to"])).await;
     }
 
     /// For `control = [...]` of a node and for [`Cli::to`].

@@ -31,22 +31,60 @@ pub enum Kind {
 pub enum Seen {
     Connected,
     /// Login Success.
-    Login { uuid: String, name: String },
+    Login {
+        uuid: String,
+        name: String,
+    },
     /// Join Game.
-    Join { entity_id: i32, dimension: i32, game_mode: u8, level_type: String },
-    Respawn { dimension: i32 },
-    Position { x: f64, y: f64, z: f64 },
-    Chat { text: String, raw: String },
-    KeepAlive { id: i64 },
-    Tab { name: String, online: bool },
-    Plugin { channel: String, hex: String },
-    Packet { name: String, params: Value },
+    Join {
+        entity_id: i32,
+        dimension: i32,
+        game_mode: u8,
+        level_type: String,
+    },
+    Respawn {
+        dimension: i32,
+    },
+    Position {
+        x: f64,
+        y: f64,
+        z: f64,
+    },
+    Chat {
+        text: String,
+        raw: String,
+    },
+    KeepAlive {
+        id: i64,
+    },
+    Tab {
+        name: String,
+        online: bool,
+    },
+    Plugin {
+        channel: String,
+        hex: String,
+    },
+    Packet {
+        name: String,
+        params: Value,
+    },
     /// Disconnected with a reason; `phase` is "login" or "play".
-    Kick { phase: String, text: String, raw: String },
+    Kick {
+        phase: String,
+        text: String,
+        raw: String,
+    },
     /// The answer to a status request.
-    Status { data: Value },
-    End { reason: String },
-    Error { message: String },
+    Status {
+        data: Value,
+    },
+    End {
+        reason: String,
+    },
+    Error {
+        message: String,
+    },
 }
 
 /// What a backend reports; `conn` counts its connections.
@@ -54,24 +92,81 @@ pub enum Seen {
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[allow(missing_docs)] // the packets' own fields
 pub enum Served {
-    Listening { port: u16 },
-    Connection { conn: u32, address: String },
-    Handshake { conn: u32, host: String, port: u16, protocol: i32, next: i32 },
-    LoginStart { conn: u32, name: String },
+    Listening {
+        port: u16,
+    },
+    Connection {
+        conn: u32,
+        address: String,
+    },
+    Handshake {
+        conn: u32,
+        host: String,
+        port: u16,
+        protocol: i32,
+        next: i32,
+    },
+    LoginStart {
+        conn: u32,
+        name: String,
+    },
     /// Login Success has been sent.
-    Login { conn: u32, name: String, uuid: String },
+    Login {
+        conn: u32,
+        name: String,
+        uuid: String,
+    },
     /// Join Game and the rest of the world have been sent.
-    Joined { conn: u32, name: String, entity_id: i32 },
-    Chat { conn: u32, name: String, text: String },
-    Settings { conn: u32, name: String },
-    Plugin { conn: u32, name: String, channel: String, hex: String },
-    KeepAliveSent { conn: u32, id: i64 },
+    Joined {
+        conn: u32,
+        name: String,
+        entity_id: i32,
+    },
+    Chat {
+        conn: u32,
+        name: String,
+        text: String,
+    },
+    /// A line of the command `chat` has been written to this connection.
+    Said {
+        conn: u32,
+        text: String,
+    },
+    Settings {
+        conn: u32,
+        name: String,
+    },
+    Plugin {
+        conn: u32,
+        name: String,
+        channel: String,
+        hex: String,
+    },
+    KeepAliveSent {
+        conn: u32,
+        id: i64,
+    },
     /// `known`: this backend had asked with this id, and had no answer yet.
-    KeepAlive { conn: u32, id: i64, known: bool },
+    KeepAlive {
+        conn: u32,
+        id: i64,
+        known: bool,
+    },
     /// Any other packet of the player's.
-    Packet { conn: u32, packet: String },
-    End { conn: u32, name: Option<String>, joined: bool, unanswered: u32 },
-    Error { conn: Option<u32>, message: String },
+    Packet {
+        conn: u32,
+        packet: String,
+    },
+    End {
+        conn: u32,
+        name: Option<String>,
+        joined: bool,
+        unanswered: u32,
+    },
+    Error {
+        conn: Option<u32>,
+        message: String,
+    },
 }
 
 /// A running script; killed when dropped.
@@ -113,7 +208,8 @@ impl Player {
 
     /// Waits for a chat line with this text.
     pub async fn chat(&mut self, wanted: &str) {
-        self.expect(&format!("the chat line {wanted:?}"), |seen| matches!(seen, Seen::Chat { text, .. } if text == wanted).then_some(())).await;
+        self.expect(&format!("the chat line {wanted:?}"), |seen| matches!(seen, Seen::Chat { text, .. } if text == wanted).then_some(()))
+            .await;
     }
 
     /// Waits for a disconnect and returns its reason and phase.
@@ -132,7 +228,8 @@ impl Player {
 
     /// Panics if the player has been disconnected or has met an error.
     pub fn assert_well(&self) {
-        let bad: Vec<_> = self.all().into_iter().filter(|seen| matches!(seen, Seen::Kick { .. } | Seen::End { .. } | Seen::Error { .. })).collect();
+        let bad: Vec<_> =
+            self.all().into_iter().filter(|seen| matches!(seen, Seen::Kick { .. } | Seen::End { .. } | Seen::Error { .. })).collect();
         assert!(bad.is_empty(), "{}: {bad:?}\n{}", self.name, self.log());
     }
 }
@@ -143,7 +240,8 @@ impl Backend {
         let mut all = json!({ "name": name });
         merge(&mut all, options);
         let mut backend = Peer::start(kind, "backend", name, all);
-        let port = backend.expect("its port", |served: &Served| if let Served::Listening { port } = served { Some(*port) } else { None }).await;
+        let port =
+            backend.expect("its port", |served: &Served| if let Served::Listening { port } = served { Some(*port) } else { None }).await;
         (backend, port)
     }
 
@@ -158,12 +256,18 @@ impl Backend {
 
     /// Waits for this player to leave.
     pub async fn left(&mut self, player: &str) {
-        self.expect(&format!("{player} to leave"), |served| matches!(served, Served::End { name: Some(name), .. } if name == player).then_some(())).await;
+        self.expect(&format!("{player} to leave"), |served| {
+            matches!(served, Served::End { name: Some(name), .. } if name == player).then_some(())
+        })
+        .await;
     }
 
     /// Waits for a chat line with this text.
     pub async fn chat(&mut self, wanted: &str) {
-        self.expect(&format!("the chat line {wanted:?}"), |served| matches!(served, Served::Chat { text, .. } if text == wanted).then_some(())).await;
+        self.expect(&format!("the chat line {wanted:?}"), |served| {
+            matches!(served, Served::Chat { text, .. } if text == wanted).then_some(())
+        })
+        .await;
     }
 }
 
@@ -184,7 +288,8 @@ impl<E: DeserializeOwned + Clone + Debug + Send + Sync + 'static> Peer<E> {
             }
         };
         command.arg(options.to_string()).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start ({error}): has testing/run installed the clients?"));
+        let mut child =
+            command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start ({error}): has testing/run installed the clients?"));
         let events = Arc::new(Events { all: Mutex::new((Vec::new(), false)), grown: watch::Sender::new(0) });
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let (sink, from) = (events.clone(), format!("{what} {name}"));

@@ -95,6 +95,11 @@ class Connection(ServerProtocol):
         self.said("keep_alive_sent", id=ident)
         self.send_packet("keep_alive", self.buff_type.pack("i", ident))
 
+    def say(self, text):
+        if not self.closed:
+            self.send_packet("chat_message", self.buff_type.pack_chat(text))
+            self.said("said", text=text)
+
     def tab(self, name, online):
         self.send_packet("player_list_item", self.buff_type.pack_string(name), self.buff_type.pack("?h", online, 20))
 
@@ -180,7 +185,7 @@ def main():
     reactor.callWhenRunning(listen)
     serve(
         {
-            "chat": each(lambda c, line: c.send_packet("chat_message", c.buff_type.pack_chat(line["text"]))),
+            "chat": each(lambda c, line: c.say(line["text"])),
             "kick": each(lambda c, line: c.close(line["reason"])),
             "raw": each(lambda c, line: raw_frame(c, bytes.fromhex(line["hex"]))),
             "bytes": each(lambda c, line: c.transport.write(bytes.fromhex(line["hex"]))),

@@ -1,0 +1,285 @@
+//! Transfers that cannot be, kicks and deaths: each ends in one outcome, and the player is told or notices nothing.
+
+use std::time::Duration;
+
+use moonbridge_testing::network::{Ran, Up};
+use moonbridge_testing::peer::{Backend, Kind, Player, Seen, Served};
+use moonbridge_testing::wire::{self, Wire};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+struct Two {
+    one: Backend,
+    two: Backend,
+    player: Player,
+    up: Up,
+}
+
+/// Alice on `one`, and `two` beside it.
+async fn two() -> Two {
+    let (mut one, one_port) = Backend::serve(Kind::Npm, "one", json!({ "dimension": 0 })).await;
+    let (two, two_port) = Backend::serve(Kind::Npm, "two", json!({ "dimension": 0 })).await;
+    let up = Up::start(&["--backend", &format!("one=127.0.0.1:{one_port}"), "--backend", &format!("two=127.0.0.1:{two_port}")]).await;
+    let mut player = Player::join(Kind::Npm, up.listen.port(), "Alice", json!({}));
+    player.in_world().await;
+    one.joined("Alice").await;
+    up.cli.until(&["player", "list"], |rows| rows.len() == 1).await;
+    Two { one, two, player, up }
+}
+
+async fn refused(up: &Up, to: &str, reason: &str) -> Ran {
+    let ran = up.cli.run(&["transfer", "start", "Alice", "--to", to]).await;
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.said().contains(reason), "to {to}: expected {reason}, got {ran:?}");
+    ran
+}
+
+impl Two {
+    /// The player is where it was and can talk both ways.
+    async fn unmoved(&mut self, line: &str) {
+        self.player.say(line).await;
+        self.one.chat(line).await;
+        self.one.say(line).await;
+        self.player.chat(line).await;
+        self.player.assert_well();
+        let joins = self.player.all().iter().filter(|seen| matches!(seen, Seen::Join { .. })).count();
+        assert_eq!(joins, 1, "{}", self.player.log());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_that_cannot_be_leaves_the_player_where_it_is() {
+    let mut net = two().await;
+    let up = &net.up;
+    refused(up, "nowhere", "unknown_backend").await;
+    refused(up, "one", "already_there").await;
+    up.cli.ok(&["backend", "drain", "two"]).await;
+    refused(up, "two", "backend_drained").await;
+    up.cli.ok(&["backend", "undrain", "two"]).await;
+    let nobody = up.cli.run(&["transfer", "start", "Nobody", "--to", "two"]).await;
+    assert_eq!(nobody.code, 1, "{nobody:?}");
+    assert!(nobody.said().contains("Nobody"), "{nobody:?}");
+    net.unmoved("after the refusals").await;
+
+    net.two.command("set", json!({ "options": { "refuse": "members only" } })).await;
+    let ran = refused(&net.up, "two", "login_refused").await;
+    assert!(ran.said().contains("members only"), "{ran:?}");
+    for (place, reason) in [("login", "candidate_closed"), ("success", "candidate_closed")] {
+        net.two.command("set", json!({ "options": { "refuse": null, "close": place } })).await;
+        refused(&net.up, "two", reason).await;
+    }
+    for place in ["accept", "login", "success"] {
+        net.two.command("set", json!({ "options": { "close": null, "garbage": place } })).await;
+        refused(&net.up, "two", "backend_garbage").await;
+    }
+    net.two.command("set", json!({ "options": { "garbage": null } })).await;
+    net.unmoved("after the bad candidates").await;
+
+    let gone = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = gone.local_addr().expect("bound").to_string();
+    drop(gone);
+    net.up.cli.ok(&["backend", "set", "dead", "--address", &address]).await;
+    refused(&net.up, "dead", "dial_failed").await;
+    net.up.cli.ok(&["backend", "set", "lost", "--address", "no-such-host.invalid:25565"]).await;
+    refused(&net.up, "lost", "dial_failed").await;
+    net.unmoved("after the dead").await;
+
+    // After all that a good one goes through.
+    net.up.cli.ok(&["transfer", "start", "Alice", "--to", "two"]).await;
+    net.two.joined("Alice").await;
+    net.player.say("at last").await;
+    net.two.chat("at last").await;
+    net.player.assert_well();
+}
+
+/// The command's row once it is terminal.
+async fn outcome(up: &Up, id: &str) -> (String, String) {
+    let rows = up.cli.until(&["transfer", "list"], |rows| rows.iter().any(|row| row["id"] == id && !row["reason"].is_null())).await;
+    let row = rows.into_iter().find(|row| row["id"] == id).expect("waited for");
+    let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    (text("state"), text("reason"))
+}
+
+async fn start_without_waiting(up: &Up, to: &str) -> String {
+    let ran = up.cli.ok(&["transfer", "start", "Alice", "--to", to, "--no-wait", "-o", "json"]).await;
+    find_id(&ran.json()).unwrap_or_else(|| panic!("no id in {ran:?}"))
+}
+
+fn find_id(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => fields.get("id").and_then(Value::as_str).map(str::to_owned).or_else(|| fields.values().find_map(find_id)),
+        Value::Array(values) => values.iter().find_map(find_id),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_transfer_is_refused_while_one_is_under_way_and_a_player_may_leave_meanwhile() {
+    let mut net = two().await;
+    let slow = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    net.up.cli.ok(&["backend", "set", "slow", "--address", &slow.local_addr().expect("bound").to_string()]).await;
+
+    // The candidate says nothing: the transfer is under way for as long as this test likes.
+    let first = start_without_waiting(&net.up, "slow").await;
+    let mut candidate = Wire::accept(&slow).await.expect("it is dialled");
+    candidate.login().await.expect("it is logged in to");
+    refused(&net.up, "two", "transfer_in_progress").await;
+    net.unmoved("while it lasts").await;
+    candidate.login_success("Alice").await.expect("it reads");
+    candidate.send(0x40, &wire::string("\"not today\"")).await.expect("it reads");
+    assert_eq!(outcome(&net.up, &first).await, ("failed".to_owned(), "login_refused".to_owned()));
+    net.unmoved("when it has failed").await;
+
+    let second = start_without_waiting(&net.up, "slow").await;
+    let mut candidate = Wire::accept(&slow).await.expect("it is dialled");
+    candidate.login().await.expect("it is logged in to");
+    net.player.command("quit", json!({})).await;
+    net.one.left("Alice").await;
+    let (state, reason) = outcome(&net.up, &second).await;
+    assert_eq!(state, "failed");
+    assert!(["player_left", "session_gone"].contains(&reason.as_str()), "{reason}");
+    candidate.ending(Duration::from_secs(20)).await;
+    net.up.cli.until(&["player", "list"], <[Value]>::is_empty).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_player_does_during_a_transfer_comes_after_it() {
+    let mut net = two().await;
+    let slow = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    net.up.cli.ok(&["backend", "set", "slow", "--address", &slow.local_addr().expect("bound").to_string()]).await;
+    let id = start_without_waiting(&net.up, "slow").await;
+    let mut candidate = Wire::accept(&slow).await.expect("it is dialled");
+    candidate.login().await.expect("it is logged in to");
+    candidate.login_success("Alice").await.expect("it reads");
+    // Anything may come before Join Game, keep-alives too: those are answered at once.
+    candidate.send(0x3f, &[wire::string("early"), vec![0, 2, 0xca, 0xfe]].concat()).await.expect("it reads");
+    candidate.send(0x00, &77_i32.to_be_bytes()).await.expect("it reads");
+    assert_eq!(candidate.receive_id(0x00).await.expect("an answer"), 77_i32.to_be_bytes());
+    // The old backend serves on while the candidate takes its time.
+    net.unmoved("before the cutover").await;
+    candidate.join_game(4242, 0).await.expect("it reads");
+    candidate.send(0x02, &wire::string("{\"text\":\"welcome\"}")).await.expect("it reads");
+    net.player.chat("welcome").await;
+    net.player.say("hello slow").await;
+    assert_eq!(candidate.receive_id(0x01).await.expect("the player's line"), wire::string("hello slow"));
+    assert_eq!(outcome(&net.up, &id).await, ("succeeded".to_owned(), "ok".to_owned()));
+    let seen = net.player.all();
+    let at = |wanted: &dyn Fn(&Seen) -> bool| seen.iter().position(wanted).expect("it has come");
+    let early = at(&|seen| matches!(seen, Seen::Plugin { channel, .. } if channel == "early"));
+    let join = at(&|seen| matches!(seen, Seen::Join { entity_id: 4242, .. }));
+    let respawn = at(&|seen| matches!(seen, Seen::Respawn { dimension: 0 }));
+    assert!(early < join && join < respawn, "{}", net.player.log());
+    assert!(
+        matches!(seen[join], Seen::Join { dimension, .. } if dimension != 0),
+        "the dimension is flipped, then right: {}",
+        net.player.log()
+    );
+    // Its keep-alives get through to the player now, and the answers back.
+    candidate.send(0x00, &78_i32.to_be_bytes()).await.expect("it reads");
+    assert_eq!(candidate.receive_id(0x00).await.expect("an answer"), 78_i32.to_be_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kicked_player_falls_back_and_reads_why() {
+    let mut net = two().await;
+    net.one.command("kick", json!({ "reason": "restarting" })).await;
+    net.two.joined("Alice").await;
+    net.player
+        .expect("the reason in chat", |seen| {
+            matches!(seen, Seen::Chat { text, .. } if text.contains("restarting") && text.contains("two")).then_some(())
+        })
+        .await;
+    net.player.say("still here").await;
+    net.two.chat("still here").await;
+    net.player.assert_well();
+    net.up.cli.until(&["player", "list"], |rows| rows.len() == 1 && rows[0]["backend"] == "two").await;
+
+    // The last one kicks too, before he has settled: nobody goes round in circles, and the first reason is the one shown.
+    net.two.command("kick", json!({ "reason": "and I am full" })).await;
+    let (reason, phase) = net.player.kicked().await;
+    assert_eq!(phase, "play");
+    assert!(reason.contains("restarting"), "{reason}");
+    net.player.end().await;
+
+    // Where the other refuses, the reason shown is that of the kick as well.
+    net.two.command("set", json!({ "options": { "refuse": "not open yet" } })).await;
+    let mut bob = Player::join(Kind::Npm, net.up.listen.port(), "Bob", json!({}));
+    bob.in_world().await;
+    net.one.joined("Bob").await;
+    net.one.command("kick", json!({ "reason": "the world is full of lava" })).await;
+    let (reason, _) = bob.kicked().await;
+    assert!(reason.contains("the world is full of lava"), "{reason}");
+    bob.end().await;
+    net.up.cli.until(&["player", "list"], <[Value]>::is_empty).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_dies_costs_no_player() {
+    let mut net = two().await;
+    net.one.command("drop", json!({})).await;
+    net.two.joined("Alice").await;
+    net.player.say("that was close").await;
+    net.two.chat("that was close").await;
+    net.player.assert_well();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_speaks_nonsense_is_as_good_as_dead() {
+    let mut net = two().await;
+    net.one.command("bytes", json!({ "hex": "ffffffffffffffff" })).await;
+    net.two.joined("Alice").await;
+    net.player.say("that was strange").await;
+    net.two.chat("that was strange").await;
+    net.player.assert_well();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_may_say_that_a_kick_is_a_disconnect() {
+    let mut net = two().await;
+    net.up.cli.ok(&["route", "set", "*", "--backends", "one,two", "--on-kick", "disconnect"]).await;
+    net.one.command("kick", json!({ "reason": "banned" })).await;
+    assert_eq!(net.player.kicked().await, ("banned".to_owned(), "play".to_owned()));
+    net.player.end().await;
+    assert!(!net.two.all().iter().any(|served| matches!(served, Served::Connection { .. })), "{}", net.two.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_that_speaks_forge_is_relayed_but_not_moved() {
+    let mut net = two().await;
+    net.one.command("register", json!({ "channels": ["FML|HS", "FML"] })).await;
+    net.player
+        .expect("the backend's channels", |seen| matches!(seen, Seen::Plugin { channel, .. } if channel == "REGISTER").then_some(()))
+        .await;
+    net.player.command("plugin", json!({ "channel": "FML|HS", "hex": "0102" })).await;
+    net.one
+        .expect("the player's answer", |served| matches!(served, Served::Plugin { channel, .. } if channel == "FML|HS").then_some(()))
+        .await;
+    refused(&net.up, "two", "forge_unsupported").await;
+    net.unmoved("modded, and here").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_players_are_moved_at_once() {
+    let net = two().await;
+    let mut others = Vec::new();
+    for index in 0..6 {
+        let name = format!("P{index}");
+        let mut player = Player::join(if index % 2 == 0 { Kind::Quarry } else { Kind::Npm }, net.up.listen.port(), &name, json!({}));
+        player.in_world().await;
+        others.push((name, player));
+    }
+    net.up.cli.until(&["player", "list"], |rows| rows.len() == 7).await;
+    let ran = net.up.cli.ok(&["transfer", "start", "--from", "one", "--to", "two"]).await;
+    assert!(ran.said().contains("7 succeeded, 0 failed"), "{ran:?}");
+    for (name, player) in &mut others {
+        player.say(&format!("{name} is here")).await;
+        net.two
+            .eventually("the line", |served| {
+                matches!(served, Served::Chat { text, .. } if *text == format!("{name} is here")).then_some(())
+            })
+            .await;
+        player.assert_well();
+    }
+    let rows = net.up.cli.rows(&["player", "list", "--backend", "two"]).await;
+    assert_eq!(rows.len(), 7, "{rows:?}");
+}
