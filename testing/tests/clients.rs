@@ -11,7 +11,12 @@ async fn meet(backend: Kind, player: Kind, protocol: i32) {
     assert_eq!(uuid, "10920508-d5d8-3eed-93d2-92f193afe7d7", "the UUID that every offline server gives Alice");
     assert_eq!(player.in_world().await, -1);
     player.expect("the tab list", |seen| (*seen == Seen::Tab { name: "§aAnna".into(), online: true }).then_some(())).await;
-    let shaken = backend.expect("the handshake", |served| if let Served::Handshake { host, protocol, .. } = served { Some((host.clone(), *protocol)) } else { None }).await;
+    let shaken = backend
+        .expect(
+            "the handshake",
+            |served| if let Served::Handshake { host, protocol, .. } = served { Some((host.clone(), *protocol)) } else { None },
+        )
+        .await;
     assert_eq!(shaken, ("play.example.net".to_owned(), protocol));
     backend.joined("Alice").await;
 
@@ -20,7 +25,9 @@ async fn meet(backend: Kind, player: Kind, protocol: i32) {
     backend.say("down").await;
     player.chat("down").await;
     for _ in 0..3 {
-        let known = backend.expect("an answered keep-alive", |served| if let Served::KeepAlive { known, .. } = served { Some(*known) } else { None }).await;
+        let known = backend
+            .expect("an answered keep-alive", |served| if let Served::KeepAlive { known, .. } = served { Some(*known) } else { None })
+            .await;
         assert!(known);
     }
 

@@ -23,7 +23,8 @@ const PURE: &[&str] = &["moonbridge-protocol"];
 
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let metadata = MetadataCommand::new().manifest_path(manifest).no_deps().other_options(["--offline".to_owned()]).exec().expect("cargo metadata");
+    let metadata =
+        MetadataCommand::new().manifest_path(manifest).no_deps().other_options(["--offline".to_owned()]).exec().expect("cargo metadata");
     let normal = |package: &cargo_metadata::Package| {
         let dependencies = package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
         dependencies.map(|dependency| dependency.name.clone()).collect()
@@ -33,7 +34,8 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn our_crates_build_on_each_other_as_drawn() {
-    let drawn: BTreeMap<_, _> = ARROWS.iter().map(|(from, to)| (from.to_string(), to.iter().map(|to| to.to_string()).collect::<BTreeSet<_>>())).collect();
+    let drawn: BTreeMap<_, _> =
+        ARROWS.iter().map(|(from, to)| (from.to_string(), to.iter().map(|to| to.to_string()).collect::<BTreeSet<_>>())).collect();
     let ours = |all: BTreeSet<String>| all.into_iter().filter(|name| name.starts_with("moonbridge-")).collect::<BTreeSet<_>>();
     let found: BTreeMap<_, _> = dependencies().into_iter().map(|(name, all)| (name, ours(all))).collect();
     assert_eq!(found, drawn, "left: Cargo.toml files; right: ARROWS in this test");
