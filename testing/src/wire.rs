@@ -40,6 +40,11 @@ impl Wire {
         Ok(Wire { stream, came: Vec::new() })
     }
 
+    /// Takes the next connection, whenever it comes.
+    pub async fn accept_any(listener: &TcpListener) -> anyhow::Result<Wire> {
+        Ok(Wire { stream: listener.accept().await?.0, came: Vec::new() })
+    }
+
     /// Writes these bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         Ok(self.stream.write_all(bytes).await?)

@@ -179,6 +179,66 @@ async fn what_the_player_does_during_a_transfer_comes_after_it() {
     assert_eq!(candidate.receive_id(0x00).await.expect("an answer"), 78_i32.to_be_bytes());
 }
 
+/// The next frame of the player's that is no keep-alive.
+async fn frame_of_players(backend: &mut Wire) -> (i32, Vec<u8>) {
+    loop {
+        let (id, payload) = backend.receive().await.expect("a frame");
+        if id != 0x00 {
+            return (id, payload);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_speaks_of_the_old_world_stays_there() {
+    let (one, two) = (TcpListener::bind("127.0.0.1:0").await.expect("a port"), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+    let address = |listener: &TcpListener| listener.local_addr().expect("bound").to_string();
+    let up = Up::start(&["--backend", &format!("one={}", address(&one)), "--backend", &format!("two={}", address(&two))]).await;
+    let listen = up.listen;
+    let joining = tokio::spawn(async move { Wire::join(listen, "localhost", "Alice").await });
+    let mut old = Wire::accept(&one).await.expect("it is dialled");
+    old.login().await.expect("a login");
+    old.login_success("Alice").await.expect("it reads");
+    old.join_game(1, 0).await.expect("it reads");
+    let (mut player, _) = joining.await.expect("no panic").expect("a login");
+    up.cli.until(&["player", "list"], |rows| rows.len() == 1).await;
+
+    let id = start_without_waiting(&up, "two").await;
+    let mut new = Wire::accept(&two).await.expect("it is dialled");
+    new.login().await.expect("a login");
+    // Up to the cutover all of the player's frames are the old backend's.
+    let look = [0; 34];
+    player.send(0x06, &look).await.expect("it reads");
+    assert_eq!(frame_of_players(&mut old).await, (0x06, look.to_vec()));
+    new.login_success("Alice").await.expect("it reads");
+    new.join_game(2, -1).await.expect("it reads");
+    player.receive_id(0x07).await.expect("the cutover's Respawn");
+
+    // The player has not processed it yet: what it does is of the world before.
+    let settings = [wire::string("en_GB"), vec![10, 0, 1, 2, 1]].concat();
+    let brand = [wire::string("MC|Brand"), vec![0, 1, b'x']].concat();
+    for (id, payload) in [
+        (0x06, look.as_slice()),
+        (0x02, &[0, 0, 0, 9, 1]),
+        (0x0e, &[0; 9]),
+        (0x01, &wire::string("hi")),
+        (0x7f, b"mod"),
+        (0x03, &[1]),
+        (0x17, &brand),
+        (0x15, &settings),
+        (0x06, &look),
+        (0x03, &[1]),
+    ] {
+        player.send(id, payload).await.expect("it reads");
+    }
+    for wanted in [0x01, 0x7f, 0x17, 0x15, 0x06, 0x03] {
+        assert_eq!(frame_of_players(&mut new).await.0, wanted);
+    }
+    assert_eq!(outcome(&up, &id).await, ("succeeded".to_owned(), "ok".to_owned()));
+    // The old connection was closed, with nothing more on it.
+    assert_eq!(old.ending(Duration::from_secs(20)).await, moonbridge_testing::wire::Ending::Closed(Vec::new()));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kicked_player_falls_back_and_reads_why() {
     let mut net = two().await;
