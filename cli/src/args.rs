@@ -120,7 +120,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Keep everything in this etcd instead of the embedded store.
-    #[arg(long, value_name = "URL,...", value_delimiter = ',', conflicts_with = "data_dir")]
+    #[arg(long, value_name = "URL,...", value_delimiter = ',', conflicts_with = "data_dir", value_parser = values::etcd_url)]
     pub(crate) etcd: Vec<String>,
     /// Prefix of all keys in etcd [default: the control plane's own].
     #[arg(long, value_name = "PREFIX", requires = "etcd")]

@@ -28,13 +28,13 @@ pub(crate) async fn dataplane(args: PlaneArgs) -> Outcome {
     let shutdown = stop_on_signal()?;
     let listen = config.listen;
     let (sender, ready) = oneshot::channel();
-    let run = tokio::spawn(moonbridge_dataplane::run(config, shutdown, sender));
+    let mut run = tokio::spawn(moonbridge_dataplane::run(config, shutdown, sender));
     tokio::spawn(async move {
         if let Ok(ready) = ready.await {
             output::note(&format!("moonbridge dataplane: players connect to {}", ready.listen));
         }
     });
-    let result = finish(run, "the node", listen, "listen").await;
+    let result = finish(&mut run, "the node", listen, "listen").await;
     telemetry.flush(FLUSH).await;
     result
 }
@@ -47,13 +47,13 @@ pub(crate) async fn controlplane(args: PlaneArgs) -> Outcome {
     let shutdown = stop_on_signal()?;
     let listen = config.listen;
     let (sender, ready) = oneshot::channel();
-    let run = tokio::spawn(moonbridge_controlplane::run(config, shutdown, sender));
+    let mut run = tokio::spawn(moonbridge_controlplane::run(config, shutdown, sender));
     tokio::spawn(async move {
         if let Ok(ready) = ready.await {
             output::note(&format!("moonbridge controlplane: nodes and admins connect to {}", ready.listen));
         }
     });
-    let result = finish(run, "the control plane", listen, "listen").await;
+    let result = finish(&mut run, "the control plane", listen, "listen").await;
     telemetry.flush(FLUSH).await;
     result
 }
@@ -110,8 +110,8 @@ pub(crate) fn raise_file_limit() {
 /// A plane's task.
 pub(crate) type Running = JoinHandle<anyhow::Result<()>>;
 
-/// Waits until a plane has ended.
-pub(crate) async fn finish(run: Running, what: &str, address: SocketAddr, option: &str) -> Outcome {
+/// Waits until a plane has ended; not to be asked again after.
+pub(crate) async fn finish(run: &mut Running, what: &str, address: SocketAddr, option: &str) -> Outcome {
     match run.await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(Failure::failed(explain(&error, what, address, option))),
@@ -125,19 +125,11 @@ pub(crate) async fn ready<R>(run: &mut Running, ready: oneshot::Receiver<R>, wha
     const START: Duration = Duration::from_secs(30);
     match tokio::time::timeout(START, ready).await {
         Ok(Ok(ready)) => Ok(ready),
-        Ok(Err(_)) => Err(match finish_by_reference(run, what, address, option).await {
+        Ok(Err(_)) => Err(match finish(run, what, address, option).await {
             Err(failure) => failure,
             Ok(()) => Failure::failed(format!("{what} ended before it served")),
         }),
         Err(_) => Err(Failure::failed(format!("{what} does not serve after {} s; its log says more", START.as_secs()))),
-    }
-}
-
-async fn finish_by_reference(run: &mut Running, what: &str, address: SocketAddr, option: &str) -> Outcome {
-    match run.await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure::failed(explain(&error, what, address, option))),
-        Err(error) => Err(Failure::failed(format!("{what} failed: {error}"))),
     }
 }
 

@@ -50,18 +50,11 @@ async fn serve(args: UpArgs, stop: CancellationToken) -> Outcome {
     let store = Store::choose(&args, &state)?;
 
     let limbos = Limbos::start(args.demo).await?;
-    let mut control = ControlPlane::start(&args, store.config(&args), &token).await?;
-    let own = Control::own(control.url(), &token)?;
-    let network = match network::enter(&own, &args, &limbos.backends).await {
-        Ok(network) => network,
-        Err(failure) => return Err(control.end().await.err().unwrap_or(failure)),
-    };
-    let mut node = match Node::start(&args, &control.url(), &token).await {
-        Ok(node) => node,
-        Err(failure) => {
-            let _ = control.end().await;
-            return Err(failure);
-        }
+    let starting = start(&args, &store, &token, &limbos);
+    let (mut control, mut node, network) = tokio::select! {
+        started = starting => started?,
+        // It may wait for an etcd that is away. Nobody is served yet: there is nothing to drain.
+        () = stop.cancelled() => return Ok(()),
     };
     let files = UpFiles::write(state.clone(), control.url(), &token)
         .map_err(|error| Failure::failed(format!("cannot write to the state directory {}: {error}", state.display())))?;
@@ -78,6 +71,24 @@ async fn serve(args: UpArgs, stop: CancellationToken) -> Outcome {
     let control = control.end().await;
     limbos.end().await;
     ended.and(node).and(control)
+}
+
+/// The control plane, then what it is to know, then the node.
+async fn start(args: &UpArgs, store: &Store, token: &str, limbos: &Limbos) -> Outcome<(ControlPlane, Node, network::Network)> {
+    let control = ControlPlane::start(args, store.config(args), token).await?;
+    let entered = async {
+        let own = Control::own(control.url(), token)?;
+        let network = network::enter(&own, args, &limbos.backends).await?;
+        Ok((Node::start(args, &control.url(), token).await?, network))
+    };
+    match entered.await {
+        Ok((node, network)) => Ok((control, node, network)),
+        Err(failure) => {
+            // What went wrong first is what is told.
+            let _ = control.end().await;
+            Err(failure)
+        }
+    }
 }
 
 fn early(ended: Result<anyhow::Result<()>, tokio::task::JoinError>, what: &str) -> Failure {

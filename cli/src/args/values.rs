@@ -75,6 +75,15 @@ pub(super) fn named_backend(text: &str) -> Result<NamedBackend, String> {
     Ok(NamedBackend { name: backend_name(name)?, address: address(at)? })
 }
 
+/// The URL of an etcd member.
+pub(super) fn etcd_url(text: &str) -> Result<String, String> {
+    let server = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match server.map(|server| address(server.trim_end_matches('/'))) {
+        Some(Ok(_)) => Ok(text.to_owned()),
+        _ => Err("expected http://HOST:PORT, for example http://127.0.0.1:2379".to_owned()),
+    }
+}
+
 /// The name of a backend, as the control plane will take it.
 pub(super) fn backend_name(text: &str) -> Result<String, String> {
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -154,6 +163,14 @@ mod tests {
         assert_eq!(address("db:7").unwrap(), "db:7");
         for bad in ["db", "::1", "[::1]", "::1:7"] {
             assert!(address(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn members_of_etcd() {
+        assert!(etcd_url("http://127.0.0.1:2379").is_ok() && etcd_url("https://[::1]:2379/").is_ok());
+        for bad in ["127.0.0.1:2379", "http://127.0.0.1", "http://"] {
+            assert!(etcd_url(bad).is_err(), "{bad:?}");
         }
     }
 
