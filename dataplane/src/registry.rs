@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moonbridge_proto::v1;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// Commands that wait for one session; one more is refused as `session_busy`.
@@ -20,6 +21,8 @@ pub enum SessionCommand {
         to: String,
         /// W3C traceparent of the span that asked, or empty.
         traceparent: String,
+        /// The cutover is written by then or not at all.
+        deadline: Option<Instant>,
         /// Gets the one outcome. Dropped unanswered only when the session has ended.
         reply: oneshot::Sender<Outcome>,
     },

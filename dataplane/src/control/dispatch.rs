@@ -2,10 +2,12 @@
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{Future, FutureExt};
 use moonbridge_proto::v1::{self, command::Action};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::node::Node;
@@ -25,6 +27,12 @@ pub(super) enum Dispatched {
     Ended(Outcome),
 }
 
+/// A deadline by this machine's clock; 0 is none.
+fn deadline(unix_ms: i64) -> Option<Instant> {
+    let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(unix_ms).ok().filter(|&ms| ms > 0)?);
+    Some(Instant::now() + at.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
+}
+
 /// Carries out a command that was not seen before and is not late.
 pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
     if !command.node_id.is_empty() && command.node_id != node.id.to_string() {
@@ -34,7 +42,8 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
     let (reply, outcome) = oneshot::channel();
     let (session, command_for_it) = match command.action.clone() {
         Some(Action::Transfer(transfer)) => {
-            (transfer.session_id, SessionCommand::Transfer { to: transfer.to, traceparent: command.traceparent.clone(), reply })
+            let deadline = deadline(command.deadline_unix_ms);
+            (transfer.session_id, SessionCommand::Transfer { to: transfer.to, traceparent: command.traceparent.clone(), deadline, reply })
         }
         Some(Action::Kick(kick)) if kick.reason.len() <= MAX_TEXT => (kick.session_id, SessionCommand::Kick { reason: kick.reason, reply }),
         Some(Action::Message(message)) if message.text.len() <= MAX_TEXT => {

@@ -222,8 +222,8 @@ impl Play {
 
     fn command(&mut self, command: SessionCommand) -> Option<End> {
         match command {
-            SessionCommand::Transfer { to, traceparent, reply } => {
-                self.start_transfer(to, &traceparent, reply);
+            SessionCommand::Transfer { to, traceparent, deadline, reply } => {
+                self.start_transfer(to, &traceparent, deadline, reply);
                 None
             }
             SessionCommand::Kick { reason, reply } => {

@@ -77,6 +77,8 @@ pub(super) enum Cause {
 pub(super) struct Request {
     to: String,
     traceparent: String,
+    /// The cutover is written by then or not at all.
+    deadline: Instant,
     reply: oneshot::Sender<Outcome>,
     began: SystemTime,
 }
@@ -102,12 +104,13 @@ impl Entering {
 
 impl Play {
     /// Starts a transfer, or says why not.
-    pub(super) fn start_transfer(&mut self, to: String, traceparent: &str, reply: oneshot::Sender<Outcome>) {
+    pub(super) fn start_transfer(&mut self, to: String, traceparent: &str, deadline: Option<Instant>, reply: oneshot::Sender<Outcome>) {
         let began = SystemTime::now();
-        let request = Request { to, traceparent: traceparent.to_owned(), reply, began };
+        let own = Instant::now() + self.node.config.timeouts.transfer;
+        let deadline = deadline.map_or(own, |deadline| deadline.min(own));
+        let request = Request { to, traceparent: traceparent.to_owned(), deadline, reply, began };
         match self.candidate_for(&request.to) {
             Ok(backend) => {
-                let deadline = Instant::now() + self.node.config.timeouts.transfer;
                 let arrival = enter(self.node.clone(), backend, self.facts.clone(), deadline);
                 self.moving = Moving::Entering(Entering { cause: Cause::Request(request), arrival: Box::pin(arrival) });
             }
@@ -144,7 +147,10 @@ impl Play {
         let now = Instant::now();
         match (arrival, cause) {
             (Ok(arrived), cause) => {
-                let deadline = now + self.node.config.timeouts.pause;
+                let mut deadline = now + self.node.config.timeouts.pause;
+                if let Cause::Request(request) = &cause {
+                    deadline = deadline.min(request.deadline);
+                }
                 self.moving = Moving::Pausing { cause, arrived, since: SystemTime::now(), deadline };
                 self.set_timer(now);
                 None
@@ -310,7 +316,7 @@ impl Play {
 
     /// Tells whoever asked how the transfer ended.
     fn tell(&mut self, request: Request, mut outcome: Outcome, times: Option<TransferTimes>) {
-        let Request { to, traceparent, reply, began } = request;
+        let Request { to, traceparent, reply, began, .. } = request;
         let from = self.current.as_ref().map(|current| current.name.as_str()).unwrap_or_default();
         tracing::info!(session = %self.context.id, player = self.facts.name, to, now_on = from, reason = outcome.result.reason, detail = outcome.result.detail, "transfer ended");
         outcome.result.phases = self.context.transfer(&to, &traceparent, began, times, &outcome);
