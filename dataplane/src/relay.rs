@@ -35,8 +35,6 @@ pub(crate) enum Halt {
     Ended,
     /// The source failed.
     SourceFailed(io::Error),
-    /// The sink failed.
-    SinkFailed(io::Error),
     /// The source's frames cannot be read.
     Malformed(FrameError),
     /// The visitor stopped the walk; the frame it stopped at is the first of the source's unread bytes.
@@ -71,9 +69,7 @@ pub(crate) fn pump(
     for _ in 0..READS_A_TURN {
         match sink {
             Sink::Link(link) => {
-                if let Err(error) = ready!(link.poll_flush(cx)) {
-                    return Poll::Ready(Halt::SinkFailed(error));
-                }
+                ready!(link.poll_flush(cx));
             }
             Sink::Hold(held, limit) => {
                 if held.len() >= *limit {
@@ -100,12 +96,11 @@ pub(crate) fn pump(
             let run = transform::identity(&mut read[..walked.forward]);
             let taken = match sink {
                 Sink::Link(link) => link.send(cx, run),
-                Sink::Hold(held, _) => held.extend(run).then_some(()).ok_or_else(|| io::ErrorKind::OutOfMemory.into()),
+                Sink::Hold(held, _) => held.extend(run),
             };
             Poll::Ready(match taken {
-                Err(error) => Some(Halt::SinkFailed(error)),
-                Ok(()) if walked.stopped => Some(Halt::Stopped),
-                Ok(()) => None,
+                false => Some(Halt::NoBuffer),
+                true => walked.stopped.then_some(Halt::Stopped),
             })
         });
         if let Some(halt) = ready!(halt) {

@@ -21,6 +21,9 @@ pub(crate) struct Link {
     unwalked: bool,
     /// To be written to the socket.
     pub(crate) out: Buffer,
+    /// A write has failed: nothing more is written, and that the peer is gone shows when it is read, after the last that
+    /// it had to say (a kick's reason).
+    deaf: bool,
     /// Something was read since [`Link::take_signs`].
     heard: bool,
     /// Something was written, or nothing waited to be, since [`Link::take_signs`].
@@ -41,7 +44,16 @@ impl Link {
     pub(crate) fn new(stream: TcpStream, read: &[u8]) -> Link {
         let mut unread = Buffer::default();
         unread.write(|out| out.extend_from_slice(read));
-        Link { stream, walker: Walker::default(), unwalked: !read.is_empty(), unread, out: Buffer::default(), heard: true, moved: true }
+        Link {
+            stream,
+            walker: Walker::default(),
+            unwalked: !read.is_empty(),
+            unread,
+            out: Buffer::default(),
+            deaf: false,
+            heard: true,
+            moved: true,
+        }
     }
 
     /// Puts what waits and what the socket has into `space`; how many bytes that is. 0 means that the stream has ended.
@@ -79,30 +91,42 @@ impl Link {
         self.unread.as_slice()
     }
 
-    /// Sends `run`: one write, and what the socket does not take waits. Nothing may wait already.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, run: &[u8]) -> io::Result<()> {
-        if run.is_empty() {
-            return Ok(());
+    /// Sends `run`: one write, and what the socket does not take waits. Nothing may wait already. False if there is no
+    /// memory for what has to wait.
+    #[must_use]
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, run: &[u8]) -> bool {
+        if run.is_empty() || self.deaf {
+            return true;
         }
-        let written = match Pin::new(&mut self.stream).poll_write(cx, run) {
-            Poll::Ready(written) => written?,
-            Poll::Pending => 0,
-        };
-        self.moved |= written > 0;
-        if self.out.extend(&run[written..]) { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+        match Pin::new(&mut self.stream).poll_write(cx, run) {
+            Poll::Ready(Ok(written)) => {
+                self.moved |= written > 0;
+                self.out.extend(&run[written..])
+            }
+            Poll::Ready(Err(_)) => {
+                self.deaf = true;
+                true
+            }
+            Poll::Pending => self.out.extend(run),
+        }
     }
 
     /// Writes what waits; ready when nothing does.
-    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.out.is_empty() {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, self.out.as_slice()))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            let written = if self.deaf { Ok(0) } else { ready!(Pin::new(&mut self.stream).poll_write(cx, self.out.as_slice())) };
+            match written {
+                Ok(written @ 1..) => {
+                    self.moved = true;
+                    self.out.consume(written);
+                }
+                Ok(0) | Err(_) => {
+                    self.deaf = true;
+                    self.out = Buffer::default();
+                }
             }
-            self.moved = true;
-            self.out.consume(written);
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(())
     }
 
     /// What was seen of the peer since the last call.

@@ -305,8 +305,6 @@ impl Play {
     /// A backend's stream has stopped: it hung up, kicked, or cannot be read.
     fn backend_halted(&mut self, halt: Halt) -> Option<End> {
         match halt {
-            // The sink of the backend's direction is the player.
-            Halt::SinkFailed(error) => Some(player_end(Halt::SourceFailed(error))),
             Halt::Stopped => {
                 let current = self.current.as_ref()?;
                 let text = match frame::first(current.link.unread(), frame::MAX_FRAME) {
@@ -345,7 +343,7 @@ fn player_end(halt: Halt) -> End {
     match halt {
         Halt::Ended => End::quiet("player_left"),
         Halt::SourceFailed(error) if hung_up(&error) => End::quiet("player_left"),
-        Halt::SourceFailed(error) | Halt::SinkFailed(error) => End::trouble("player_network", Side::Player, Kind::Network, error),
+        Halt::SourceFailed(error) => End::trouble("player_network", Side::Player, Kind::Network, error),
         Halt::Malformed(error) => End {
             reason: "player_garbage",
             text: Some(Text::legacy("Your client sent a packet that cannot be read.")),

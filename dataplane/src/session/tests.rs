@@ -389,3 +389,23 @@ async fn a_session_in_play_is_small() {
     // The task of a connection lives as long as its session, with play boxed beside it.
     assert!(serve <= 256 && play <= 1400, "serve {serve}, play {play}");
 }
+
+#[tokio::test]
+async fn a_kick_is_read_though_nothing_can_be_written_any_more() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut old) = play(&node, &lobby, "Steve").await;
+    // Closing with the player's line unread resets the connection right behind the kick.
+    player.say("never read").await;
+    while old.0.inbox().is_empty() {
+        assert_ne!(old.0.fill(1).await.expect("readable"), 0);
+    }
+    old.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("banned for a reason"))).await;
+    drop(old);
+    player.say("into the void").await;
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    player.joins(9, -1).await;
+    player.respawns(0).await;
+    player.hears("You were moved to arena: banned for a reason").await;
+}

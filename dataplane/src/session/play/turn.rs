@@ -71,12 +71,7 @@ impl Play {
         if pumped.empty > 0 && self.floods(pumped.empty) {
             return Poll::Ready(Event::Flood);
         }
-        halted.map(|halt| match halt {
-            // The sink of the player's direction is the backend.
-            Halt::SinkFailed(error) if !self.holding => Event::Backend(Halt::SourceFailed(error)),
-            Halt::SinkFailed(_) => Event::Player(Halt::NoBuffer),
-            halt => Event::Player(halt),
-        })
+        halted.map(Event::Player)
     }
 
     fn floods(&mut self, empty: u32) -> bool {
@@ -103,14 +98,12 @@ impl Play {
 
     /// Sends what was put outside of a read in the same turn.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        if let Some(current) = &mut self.current
-            && let Poll::Ready(Err(error)) = current.link.poll_flush(cx)
-        {
-            return Poll::Ready(Event::Backend(Halt::SourceFailed(error)));
+        if let Some(current) = &mut self.current {
+            // What it does not take now wakes this task later.
+            let _ = current.link.poll_flush(cx);
         }
         match self.player.poll_flush(cx) {
-            Poll::Ready(Err(error)) => Poll::Ready(Event::Player(Halt::SourceFailed(error))),
-            Poll::Ready(Ok(())) if self.replaying.is_some() => Poll::Ready(Event::Replayed),
+            Poll::Ready(()) if self.replaying.is_some() => Poll::Ready(Event::Replayed),
             _ => Poll::Pending,
         }
     }
