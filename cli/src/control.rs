@@ -15,6 +15,9 @@ use crate::args::admin::ControlArgs;
 use crate::failure::{Failure, Outcome};
 use crate::state;
 
+/// The longest answer taken: a transfer of everybody on a backend answers with a command a player.
+const MAX_ANSWER: usize = 64 << 20;
+
 /// One replica's time to answer the connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -80,7 +83,10 @@ impl Control {
         let mut tried = Vec::new();
         for (url, endpoint) in &self.endpoints {
             let error = match tokio::time::timeout(CONNECT, endpoint.connect()).await {
-                Ok(Ok(channel)) => return Ok(AdminServiceClient::with_interceptor(channel, self.bearer.clone())),
+                Ok(Ok(channel)) => {
+                    let client = AdminServiceClient::with_interceptor(channel, self.bearer.clone());
+                    return Ok(client.max_decoding_message_size(MAX_ANSWER));
+                }
                 Ok(Err(error)) => innermost(&error),
                 Err(_) => format!("no answer in {} s", CONNECT.as_secs()),
             };
@@ -147,6 +153,14 @@ pub(crate) fn refused(status: Status) -> Failure {
         "" => status.code().description(),
         message => message,
     };
+    // Made by the transport, not by the control plane. With TLS 1.3 a server refuses a client's certificate only after the
+    // client has taken the connection for made.
+    if let Some(cause) = std::error::Error::source(&status) {
+        return Failure::unreachable(format!(
+            "the connection to the control plane failed: {}; with TLS, check --control-ca, --control-cert and --control-key",
+            innermost(cause)
+        ));
+    }
     match status.code() {
         Code::Unavailable => Failure::unreachable(format!(
             "the control plane cannot answer now: {message}; try again, or try another replica with --control"
