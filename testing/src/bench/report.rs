@@ -168,10 +168,10 @@ pub fn summary(phases: &[Phase]) -> String {
         ("floor/direct, segs/frame", Path::Floor, Path::Direct, |phase| Some(phase.tcp_segments_per_frame)),
         ("proxied/floor, CPU/frame", Path::Proxied, Path::Floor, |phase| phase.proxy_cpu_ns_per_frame),
     ];
-    out.push('\n');
-    for (name, one, other, figure) in ratios {
+    for (index, (name, one, other, figure)) in ratios.into_iter().enumerate() {
         if let Some([min, median, max]) = ratio(one, other, figure) {
-            let _ = write!(out, "\n{name:<28}{median:.3} [{min:.3}–{max:.3}]");
+            let gap = if index == 0 { "\n" } else { "" };
+            let _ = write!(out, "{gap}\n{name:<28}{median:.3} [{min:.3}–{max:.3}]");
         }
     }
     out
