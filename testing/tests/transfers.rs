@@ -105,6 +105,8 @@ async fn journey(journey: Journey) {
     one.chat("up end").await;
     one.say("one end").await;
     player.chat("one end").await;
+    // The player may hear it before this test has read that it was said.
+    one.eventually("its last line", |served| matches!(served, Served::Said { text, .. } if text == "one end").then_some(())).await;
     player.assert_well();
 
     check_worlds(&player, &one, &two, journey.round_trips);
