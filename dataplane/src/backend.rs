@@ -1,6 +1,7 @@
 //! Getting a player into a backend: dial it, log in there, and go on to the point that is asked for.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use moonbridge_proto::snapshot::{Address, Backend, Forwarding};
@@ -13,7 +14,8 @@ use moonbridge_protocol::text::Text;
 use moonbridge_protocol::version::{Clientbound, Version};
 use moonbridge_protocol::{forwarding, wire::WireError};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::conn::{self, Conn, OwnFrame};
@@ -52,7 +54,7 @@ pub(crate) enum Until {
 }
 
 /// The limits of one attempt.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// For the TCP connect alone.
     pub(crate) connect: Duration,
@@ -60,14 +62,44 @@ pub(crate) struct Limits {
     pub(crate) deadline: Instant,
     /// Bytes that may be held before Join Game.
     pub(crate) held: usize,
+    /// Where the memory for them is reserved, in units of [`BUDGET_UNIT`].
+    pub(crate) budget: Arc<Semaphore>,
+}
+
+/// What is reserved at a time of the node's memory for transfers.
+pub(crate) const BUDGET_UNIT: usize = 1 << 20;
+
+/// Whole frames that wait for a cutover, and the memory reserved for them.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) frames: Vec<u8>,
+    reserved: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    /// Appends a frame, waiting for memory if the node has none left.
+    async fn push(&mut self, frame: &[u8], budget: &Arc<Semaphore>) {
+        let needed = (self.frames.len() + frame.len()).div_ceil(BUDGET_UNIT);
+        let reserved = self.reserved.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        if needed > reserved
+            // The semaphore is never closed.
+            && let Ok(more) = budget.clone().acquire_many_owned((needed - reserved) as u32).await
+        {
+            match &mut self.reserved {
+                Some(reserved) => reserved.merge(more),
+                None => self.reserved = Some(more),
+            }
+        }
+        self.frames.extend_from_slice(frame);
+    }
 }
 
 /// A backend that has taken the player.
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub(crate) conn: Conn,
-    /// Whole frames that came before Join Game.
-    pub(crate) held: Vec<u8>,
+    /// What came before Join Game.
+    pub(crate) held: Held,
     /// The world, if that far was asked for.
     pub(crate) join: Option<JoinGame>,
     pub(crate) times: Times,
@@ -85,21 +117,23 @@ pub(crate) struct Times {
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     /// One of a bounded set: `dial_failed`, `login_refused`, `login_stalled`, `candidate_closed`, `backend_garbage`,
-    /// `backend_online_mode`.
+    /// `backend_online_mode`, `no_buffer`, `no_backend`.
     pub(crate) reason: &'static str,
     /// For people.
     pub(crate) detail: String,
     /// What the backend itself says to the player.
     pub(crate) text: Option<Text>,
+    /// When the connection stood, if it came to that.
+    pub(crate) connected: Option<SystemTime>,
 }
 
 impl Refusal {
-    fn new(reason: &'static str, detail: impl Into<String>) -> Refusal {
-        Refusal { reason, detail: detail.into(), text: None }
+    pub(crate) fn new(reason: &'static str, detail: impl Into<String>) -> Refusal {
+        Refusal { reason, detail: detail.into(), text: None, connected: None }
     }
 
     fn said(text: Text) -> Refusal {
-        Refusal { reason: "login_refused", detail: text.plain(), text: Some(text) }
+        Refusal { reason: "login_refused", detail: text.plain(), text: Some(text), connected: None }
     }
 
     fn field(packet: &'static str) -> impl FnOnce(WireError) -> Refusal {
@@ -122,50 +156,50 @@ impl From<Trouble> for Refusal {
 /// awaited, before this returns: such a backend has made a session of it, and a player must not have two.
 pub(crate) async fn enter(backend: &Backend, player: &Player, until: Until, limits: Limits) -> Result<Entered, Refusal> {
     let began = SystemTime::now();
-    let stream = dial(&backend.address, limits).await?;
+    let stream = dial(&backend.address, &limits).await?;
     let connected = SystemTime::now();
     let mut conn = Conn::new(stream);
-    log_in(&mut conn, backend, player, limits).await?;
-    let mut held = Vec::new();
+    let mut held = Held::default();
+    let refused = |refusal| Refusal { connected: Some(connected), ..refusal };
+    log_in(&mut conn, backend, player, &limits).await.map_err(refused)?;
     let join = match until {
         Until::LoginSuccess => None,
-        Until::JoinGame => match reach_world(&mut conn, player.version, &mut held, limits).await {
+        Until::JoinGame => match reach_world(&mut conn, player.version, &mut held, &limits).await {
             Ok(join) => Some(join),
             Err(refusal) => {
                 conn::close(conn.into_parts().0, CLOSE).await;
-                return Err(refusal);
+                return Err(refused(refusal));
             }
         },
     };
     Ok(Entered { conn, held, join, times: Times { began, connected, entered: SystemTime::now() } })
 }
 
-async fn dial(address: &Address, limits: Limits) -> Result<TcpStream, Refusal> {
-    let failed = |detail: String| Refusal::new("dial_failed", detail);
+async fn dial(address: &Address, limits: &Limits) -> Result<TcpStream, Refusal> {
+    let failed = |detail: String| Refusal::new("dial_failed", format!("{address}: {detail}"));
     let deadline = limits.deadline.min(Instant::now() + limits.connect);
-    let connect = async {
-        let mut last = None;
-        // Resolved anew each time: in a cluster, names move.
-        for socket in lookup_host((address.host.as_str(), address.port)).await? {
-            match TcpStream::connect(socket).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = Some(error),
+    let late = || failed(format!("no answer within {:?}", limits.connect));
+    // Resolved anew each time: in a cluster, names move.
+    let resolved = timeout_at(deadline, lookup_host((address.host.as_str(), address.port))).await.map_err(|_| late())?;
+    let sockets: Vec<_> = resolved.map_err(|error| failed(error.to_string()))?.collect();
+    let mut last = failed("the name has no addresses".into());
+    for (index, socket) in sockets.iter().enumerate() {
+        // Each address gets its part of the time, so that one that does not answer does not cost the others.
+        let share = deadline.saturating_duration_since(Instant::now()) / (sockets.len() - index) as u32;
+        match timeout(share, TcpStream::connect(socket)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
+                return Ok(stream);
             }
-        }
-        Err(last.unwrap_or_else(|| std::io::Error::other("the name has no addresses")))
-    };
-    match timeout_at(deadline, connect).await {
-        Err(_) => Err(failed(format!("{address} did not answer within {:?}", limits.connect))),
-        Ok(Err(error)) => Err(failed(format!("{address}: {error}"))),
-        Ok(Ok(stream)) => {
-            stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
-            Ok(stream)
+            Ok(Err(error)) => last = failed(error.to_string()),
+            Err(_) => last = late(),
         }
     }
+    Err(last)
 }
 
 /// From the handshake to Login Success.
-async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: Limits) -> Result<(), Refusal> {
+async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: &Limits) -> Result<(), Refusal> {
     let host = match backend.forwarding {
         Forwarding::None => player.host.clone(),
         Forwarding::Legacy => {
@@ -179,10 +213,8 @@ async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: Lim
     conn.write(&hello, limits.deadline).await?;
     let OwnFrame { id, payload, .. } = conn.frame(LOGIN_LIMIT, limits.deadline).await?;
     match LoginClientbound::of(id) {
-        LoginClientbound::LoginSuccess => {
-            login::read_login_success(&payload).map_err(Refusal::field("Login Success"))?;
-            Ok(())
-        }
+        // What it calls the player is its own affair (nick plugins); from here on it holds a session.
+        LoginClientbound::LoginSuccess => Ok(()),
         LoginClientbound::Disconnect => Err(Refusal::said(login::read_disconnect(&payload).map_err(Refusal::field("Disconnect"))?)),
         LoginClientbound::EncryptionRequest => Err(Refusal::new(
             "backend_online_mode",
@@ -195,7 +227,7 @@ async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: Lim
 }
 
 /// From Login Success to Join Game: frames are held, keep-alives are answered at once.
-async fn reach_world(conn: &mut Conn, version: &Version, held: &mut Vec<u8>, limits: Limits) -> Result<JoinGame, Refusal> {
+async fn reach_world(conn: &mut Conn, version: &Version, held: &mut Held, limits: &Limits) -> Result<JoinGame, Refusal> {
     loop {
         let OwnFrame { id, payload, whole } = conn.frame(MAX_FRAME, limits.deadline).await?;
         match u8::try_from(id).map_or(Clientbound::Other, |id| version.clientbound(id)) {
@@ -207,12 +239,17 @@ async fn reach_world(conn: &mut Conn, version: &Version, held: &mut Vec<u8>, lim
                 play::put_keep_alive_serverbound(&mut answer, version, asked);
                 conn.write(&answer, limits.deadline).await?;
             }
-            _ if held.len() + whole.len() > limits.held => {
+            _ if held.frames.len() + whole.len() > limits.held => {
                 // Unread, the backend feels the pressure; it cannot reach its Join Game, so the deadline decides.
-                tokio::time::sleep_until(limits.deadline).await;
-                return Err(Refusal::new("login_stalled", format!("it sent {} bytes without a Join Game", held.len())));
+                sleep_until(limits.deadline).await;
+                return Err(Refusal::new("login_stalled", format!("it sent {} bytes without a Join Game", held.frames.len())));
             }
-            _ => held.extend_from_slice(&whole),
+            _ => {
+                if timeout_at(limits.deadline, held.push(&whole, &limits.budget)).await.is_err() {
+                    let detail = "the node's memory for transfers is in use: fewer at a time, or a larger limits.node_buffers";
+                    return Err(Refusal::new("no_buffer", detail));
+                }
+            }
         }
     }
 }

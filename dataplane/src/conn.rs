@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::error::Trouble;
 use crate::relay::buffer::with_read_buffer;
 
-/// Bytes read at a time: what is left over when a login ends must fit the relay's read buffer.
-const CHUNK: usize = 32 * 1024;
+/// Bytes read at a time: what is left over when a login ends must fit the relay's read buffer, even a small one.
+const READ: usize = 16 * 1024;
 
 /// A frame by itself.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ impl Conn {
     pub(crate) async fn fill(&mut self, limit: usize) -> io::Result<usize> {
         let (stream, inbox) = (&mut self.stream, &mut self.inbox);
         poll_fn(|cx| {
-            with_read_buffer(|space| {
-                let mut buffer = ReadBuf::new(&mut space[..limit.min(CHUNK)]);
+            with_read_buffer(0, |space| {
+                let mut buffer = ReadBuf::new(&mut space[..limit.min(READ)]);
                 ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer))?;
                 inbox.extend_from_slice(buffer.filled());
                 std::task::Poll::Ready(Ok(buffer.filled().len()))
@@ -122,7 +122,7 @@ pub(crate) async fn close(mut stream: TcpStream, patience: Duration) {
         stream.shutdown().await?;
         loop {
             let read = poll_fn(|cx| {
-                with_read_buffer(|space| {
+                with_read_buffer(0, |space| {
                     let mut buffer = ReadBuf::new(space);
                     ready!(Pin::new(&mut stream).poll_read(cx, &mut buffer))?;
                     std::task::Poll::Ready(io::Result::Ok(buffer.filled().len()))

@@ -8,6 +8,7 @@ use moonbridge_proto::snapshot::Snapshot;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::BUDGET_UNIT;
 use crate::config::Config;
 use crate::registry::Registry;
 
@@ -29,21 +30,18 @@ pub struct Node {
     pub drained: AtomicBool,
     /// The process is to end: stop listening, end the sessions with a reason, then return.
     pub shutdown: CancellationToken,
-    /// What transfers may hold of the node's memory, in MiB.
+    /// What candidates may hold of the node's memory, in units of [`BUDGET_UNIT`].
     pub(crate) transfer_budget: Arc<Semaphore>,
-    /// What one transfer takes of it.
-    pub(crate) transfer_share: u32,
 }
 
 impl Node {
     /// A node of this configuration, without a snapshot yet.
     pub fn new(config: Config, shutdown: CancellationToken) -> Node {
-        let mib = |bytes: usize| bytes.div_ceil(1 << 20).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
-        let budget = mib(config.limits.node_buffers);
+        // At least what one transfer may hold: else a large one could never end.
+        let budget = config.limits.node_buffers.max(config.limits.transfer_buffer).div_ceil(BUDGET_UNIT);
         Node {
             id: uuid::Uuid::now_v7(),
-            transfer_share: mib(config.limits.transfer_buffer).min(budget) as u32,
-            transfer_budget: Arc::new(Semaphore::new(budget)),
+            transfer_budget: Arc::new(Semaphore::new(budget.min(Semaphore::MAX_PERMITS))),
             config,
             snapshot: ArcSwapOption::empty(),
             in_force: CancellationToken::new(),

@@ -12,13 +12,13 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use moonbridge_protocol::frame::FrameError;
-use moonbridge_protocol::walk::{Empty, Verdict, WatchSet, Watched};
+use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet, Watched};
 
-use self::buffer::{Buffer, with_read_buffer};
+use self::buffer::{Buffer, with_read_buffer, worker_is_full};
 use self::link::Link;
 
 /// Reads of one direction in one turn, so that a busy session does not starve its worker's others.
-const READS_A_TURN: usize = 8;
+pub(crate) const READS_A_TURN: usize = 8;
 
 /// Where a run goes.
 pub(crate) enum Sink<'a> {
@@ -39,8 +39,6 @@ pub(crate) enum Halt {
     Malformed(FrameError),
     /// The visitor stopped the walk; the frame it stopped at is the first of the source's unread bytes.
     Stopped,
-    /// The node has no memory left for what the source has begun to send.
-    NoBuffer,
 }
 
 /// What a direction does with frames.
@@ -72,12 +70,13 @@ pub(crate) fn pump(
                 ready!(link.poll_flush(cx));
             }
             Sink::Hold(held, limit) => {
-                if held.len() >= *limit {
+                // Room may come back without waking this task; its clocks look again.
+                if held.len() >= *limit || (worker_is_full() && held.len() >= HOLD) {
                     return Poll::Pending;
                 }
             }
         }
-        let halt = with_read_buffer(|space| {
+        let halt = with_read_buffer(source.waiting(), |space| {
             let filled = match source.poll_fill(cx, space) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Some(Halt::Ended)),
                 Poll::Ready(Ok(filled)) => filled,
@@ -90,18 +89,13 @@ pub(crate) fn pump(
                 Err(error) => return Poll::Ready(Some(Halt::Malformed(error))),
             };
             pumped.empty += walked.empty;
-            if !source.keep_unread(&read[walked.consumed..], walked.stopped || walked.malformed) {
-                return Poll::Ready(Some(Halt::NoBuffer));
-            }
+            source.keep_unread(&read[walked.consumed..], walked.stopped || walked.malformed);
             let run = transform::identity(&mut read[..walked.forward]);
-            let taken = match sink {
+            match sink {
                 Sink::Link(link) => link.send(cx, run),
                 Sink::Hold(held, _) => held.extend(run),
-            };
-            Poll::Ready(match taken {
-                false => Some(Halt::NoBuffer),
-                true => walked.stopped.then_some(Halt::Stopped),
-            })
+            }
+            Poll::Ready(walked.stopped.then_some(Halt::Stopped))
         });
         if let Some(halt) = ready!(halt) {
             return Poll::Ready(halt);

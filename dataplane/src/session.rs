@@ -30,7 +30,7 @@ use uuid::Uuid;
 use self::handshake::{Greeting, Hello};
 use self::play::{Play, Start};
 use crate::conn::Conn;
-use crate::error::SessionError;
+use crate::error::{Kind, Phase, SessionError, Side};
 use crate::node::Node;
 use crate::trace::{LoginTimes, SessionContext};
 
@@ -61,13 +61,21 @@ async fn before_play(
 ) -> Result<Option<Box<Play>>, SessionError> {
     let accepted = SystemTime::now();
     let mut conn = Conn::new(stream);
-    let hello = match handshake::greet(&mut conn, &node.config.timeouts).await? {
+    let hello = match until_shutdown(&node, handshake::greet(&mut conn, &node.config.timeouts)).await? {
         Greeting::LegacyPing(ping) => return status::answer_legacy(conn, &node, &ping).await.map(|()| None),
         Greeting::Hello(hello) => hello,
     };
     match hello.next {
-        Next::Status => status::serve(conn, &node, &hello).await.map(|()| None),
+        Next::Status => until_shutdown(&node, status::serve(conn, &node, &hello)).await.map(|()| None),
         Next::Login => log_in(node, conn, hello, address, place, accepted).await.map(Some),
+    }
+}
+
+/// Strangers do not hold up a node that shuts down.
+async fn until_shutdown<T>(node: &Node, work: impl Future<Output = Result<T, SessionError>>) -> Result<T, SessionError> {
+    tokio::select! {
+        done = work => done,
+        () = node.shutdown.cancelled() => Err(SessionError::new(Phase::Handshake, Side::Control, Kind::Closed, "the node shuts down")),
     }
 }
 
@@ -89,7 +97,14 @@ async fn log_in(
         let entered = connect::first_backend(&mut conn, &node, &snapshot, &facts, deadline).await?;
         Ok((facts, authenticated, admitted, entered))
     };
-    let (facts, authenticated, admitted, (backend, entered)) = match taken.await {
+    let taken = tokio::select! {
+        taken = taken => taken,
+        () = node.shutdown.cancelled() => {
+            let text = "The proxy is restarting. Please join again.";
+            Err(login::Turned::new(Phase::Login, Side::Control, Kind::Closed, text))
+        }
+    };
+    let (facts, authenticated, admitted, (backend, entered)) = match taken {
         Ok(taken) => taken,
         Err(login::Turned { text, error }) => {
             let mut last = Vec::new();

@@ -21,15 +21,48 @@ pub(crate) struct LoginTimes {
     pub(crate) playing: SystemTime,
 }
 
-/// When the steps of a transfer ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TransferTimes {
-    /// Dialled, logged in up to Join Game.
-    pub(crate) enter: Times,
+/// When the steps of a transfer ended, as far as it came.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Steps {
+    pub(crate) began: Option<SystemTime>,
+    pub(crate) connected: Option<SystemTime>,
+    pub(crate) entered: Option<SystemTime>,
     /// The pause began.
-    pub(crate) paused: SystemTime,
+    pub(crate) paused: Option<SystemTime>,
     /// The cutover was written.
-    pub(crate) cut: SystemTime,
+    pub(crate) cut: Option<SystemTime>,
+    /// The player's socket has taken it.
+    pub(crate) replayed: Option<SystemTime>,
+}
+
+impl Steps {
+    /// Up to the candidate's Join Game.
+    pub(crate) fn entered(times: Times) -> Steps {
+        let Times { began, connected, entered } = times;
+        Steps { began: Some(began), connected: Some(connected), entered: Some(entered), ..Steps::default() }
+    }
+
+    /// Each phase that was begun, with its end if it came to that.
+    fn phases(&self) -> impl Iterator<Item = (&'static str, SystemTime, Option<SystemTime>)> {
+        [
+            (names::DIAL, self.began, self.connected),
+            (names::LOGIN, self.connected, self.entered),
+            (names::PAUSE, self.paused, self.cut),
+            (names::CUTOVER, self.cut, self.cut),
+            (names::REPLAY, self.cut, self.replayed),
+        ]
+        .into_iter()
+        .filter_map(|(phase, start, end)| Some((phase, start?, end)))
+    }
+}
+
+/// What a session left out in its time: frames of worlds that were left, empty frames, and names beyond the bounds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LeftOut {
+    pub(crate) fenced: u64,
+    pub(crate) empty: u64,
+    pub(crate) tab_names: u64,
+    pub(crate) channels: u64,
 }
 
 /// A session as its traces name it.
@@ -63,10 +96,11 @@ impl SessionContext {
     }
 
     /// Traces the session's end, in a trace of its own that links to the session's.
-    pub(crate) fn ended(&self, reason: &'static str, dropped: u64) {
+    pub(crate) fn ended(&self, reason: &'static str, left_out: LeftOut) {
         let now = SystemTime::now();
         let lasted = now.duration_since(self.began).unwrap_or(Duration::ZERO);
-        tracing::info!(session = %self.id, trace = self.trace_id(), reason, ?lasted, dropped, "session ended");
+        let LeftOut { fenced, empty, tab_names, channels } = left_out;
+        tracing::info!(session = %self.id, trace = self.trace_id(), reason, ?lasted, fenced, empty, tab_names, channels, "session ended");
         Trace::new(names::SESSION_END, None)
             .attribute(KeyValue::new(names::SESSION_ID, self.id.to_string()))
             .attribute(KeyValue::new(names::REASON, reason))
@@ -75,33 +109,20 @@ impl SessionContext {
     }
 
     /// Traces a transfer that has ended, below whoever asked for it; gives the time each phase took.
-    pub(crate) fn transfer(
-        &self,
-        to: &str,
-        traceparent: &str,
-        began: SystemTime,
-        times: Option<TransferTimes>,
-        outcome: &Outcome,
-    ) -> Vec<v1::PhaseTime> {
+    pub(crate) fn transfer(&self, to: &str, traceparent: &str, began: SystemTime, steps: Steps, outcome: &Outcome) -> Vec<v1::PhaseTime> {
         let now = SystemTime::now();
         let mut transfer = Trace::new(names::TRANSFER, Some(&trace::parent(traceparent)))
             .attribute(KeyValue::new(names::SESSION_ID, self.id.to_string()))
             .attribute(KeyValue::new(names::TO, to.to_owned()))
             .link(&self.span);
         let mut phases = Vec::new();
-        if let Some(TransferTimes { enter, paused, cut }) = times {
-            let steps = [
-                (names::DIAL, enter.began, enter.connected),
-                (names::LOGIN, enter.connected, enter.entered),
-                (names::PAUSE, paused, cut),
-                (names::CUTOVER, cut, cut),
-                (names::REPLAY, cut, now),
-            ];
-            for (phase, start, end) in steps {
-                transfer = transfer.child(phase, start, end, []);
-                let micros = end.duration_since(start).unwrap_or(Duration::ZERO).as_micros();
-                phases.push(v1::PhaseTime { phase: phase.to_owned(), micros: u64::try_from(micros).unwrap_or(u64::MAX) });
-            }
+        for (phase, start, end) in steps.phases() {
+            transfer = match end {
+                Some(end) => transfer.child(phase, start, end, []),
+                None => transfer.failed_child(phase, start, now, [], outcome.result.reason.clone()),
+            };
+            let micros = end.unwrap_or(now).duration_since(start).unwrap_or(Duration::ZERO).as_micros();
+            phases.push(v1::PhaseTime { phase: phase.to_owned(), micros: u64::try_from(micros).unwrap_or(u64::MAX) });
         }
         let status = if outcome.succeeded { trace::ok() } else { trace::failed(outcome.result.reason.clone()) };
         transfer.attribute(KeyValue::new(names::REASON, outcome.result.reason.clone())).finish(began, now, status);

@@ -41,12 +41,6 @@ impl LoginClientbound {
     }
 }
 
-impl From<i32> for LoginClientbound {
-    fn from(id: i32) -> Self {
-        LoginClientbound::of(id)
-    }
-}
-
 /// Reads Login Start: the name, as it came, of at most [`MAX_NAME`] characters; whether it is a name at all is for
 /// [`crate::name::valid_name`] to say.
 pub fn read_login_start(payload: &[u8]) -> Result<&str, WireError> {

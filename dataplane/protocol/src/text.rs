@@ -116,18 +116,6 @@ impl Text {
     }
 }
 
-impl From<&str> for Text {
-    fn from(text: &str) -> Text {
-        Text::legacy(text)
-    }
-}
-
-impl From<String> for Text {
-    fn from(text: String) -> Text {
-        Text::legacy(&text)
-    }
-}
-
 /// Writes the plain text.
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

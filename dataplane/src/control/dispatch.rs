@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{Future, FutureExt};
+use moonbridge_proto::MAX_TEXT;
 use moonbridge_proto::v1::{self, command::Action};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -12,9 +13,6 @@ use uuid::Uuid;
 
 use crate::node::Node;
 use crate::registry::{Outcome, SessionCommand, Undeliverable};
-
-/// The longest text for a player, in bytes: what fits into a string of the protocol.
-const MAX_TEXT: usize = 32_767;
 
 /// A command that runs: gives its id and outcome.
 pub(super) type Running = Pin<Box<dyn Future<Output = (String, Outcome)> + Send>>;

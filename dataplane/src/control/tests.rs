@@ -171,6 +171,30 @@ async fn another_replica_gets_the_lease_the_revision_and_every_session() {
     running.node.shutdown.cancel();
 }
 
+/// With every replica's store away the node asks on, its sessions stay, and the first that takes it again gets all.
+#[tokio::test]
+async fn replicas_that_refuse_are_asked_again_in_turn_with_the_lease_and_every_session() {
+    let (mut first, mut second) = (Replica::start().await, Replica::start().await);
+    let running = Running::start(vec![first.url(), second.url()], quick(), |_| {});
+    let (id, registration) = running.session();
+    let (call, _) = first.welcomed(42).await;
+    let away = || tonic::Status::unavailable("the store is away");
+    call.fail(away()).await;
+    for _ in 0..3 {
+        for replica in [&mut second, &mut first] {
+            let mut call = replica.call().await;
+            let hello = call.hello().await;
+            assert_eq!((hello.lease_id, hello.sessions), (42, vec![session(id)]));
+            assert!(!running.node.registry.is_attached());
+            call.fail(away()).await;
+        }
+    }
+    let (_call, hello) = second.welcomed(42).await;
+    assert_eq!((hello.lease_id, hello.sessions), (42, vec![session(id)]));
+    drop(registration);
+    running.node.shutdown.cancel();
+}
+
 #[tokio::test]
 async fn a_silent_replica_is_given_up() {
     let deaf = std::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
@@ -269,7 +293,7 @@ async fn every_command_has_one_outcome() {
     assert_eq!(state_and_reason(call.next().await), failed("astray", "wrong_node"));
     call.send(Down::Command(v1::Command { action: None, ..kick("unknown", id) })).await;
     assert_eq!(state_and_reason(call.next().await), failed("unknown", "bad_command"));
-    let text = v1::MessageAction { session_id: id.to_string(), text: "x".repeat(32_768), ..Default::default() };
+    let text = v1::MessageAction { session_id: id.to_string(), text: "x".repeat(4_097), ..Default::default() };
     call.send(Down::Command(command("long", Action::Message(text)))).await;
     assert_eq!(state_and_reason(call.next().await), failed("long", "bad_command"));
 

@@ -18,14 +18,30 @@ thread_local! {
     static HELD_LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Sets how many bytes this worker's buffers may hold together.
+/// What is read at a time while the worker's buffers hold more than they should: what a peer does not take of it is little.
+const READ_WHEN_FULL: usize = 16 * 1024;
+
+/// Sets how many bytes this worker's buffers should hold together at the most.
+///
+/// Nobody is cut off for reaching it, since whoever needs the next byte is seldom the one that hoards: from there on the
+/// worker's sessions read in small pieces, and what is held for a transfer is held in the senders' sockets. Peers that take
+/// nothing are closed in time (`timeouts.write_stall`).
 pub(crate) fn limit_worker(bytes: usize) {
     HELD_LIMIT.set(bytes);
 }
 
-/// Lends the worker's read buffer. Must not be nested.
-pub(crate) fn with_read_buffer<T>(work: impl FnOnce(&mut [u8]) -> Poll<T>) -> Poll<T> {
-    READ.with_borrow_mut(|space| work(space))
+/// Whether this worker's buffers hold as much as they should.
+pub(crate) fn worker_is_full() -> bool {
+    HELD.get() >= HELD_LIMIT.get()
+}
+
+/// Lends the worker's read buffer, `waiting` bytes of it and room to read behind them. Must not be nested.
+pub(crate) fn with_read_buffer<T>(waiting: usize, work: impl FnOnce(&mut [u8]) -> Poll<T>) -> Poll<T> {
+    READ.with_borrow_mut(|space| {
+        let room = if worker_is_full() { READ_WHEN_FULL } else { READ_BUFFER };
+        let end = space.len().min(waiting + room);
+        work(&mut space[..end])
+    })
 }
 
 /// Bytes that wait: owns memory only while there are any, taken from and given back to the worker's pool.
@@ -49,21 +65,16 @@ impl Buffer {
         &self.bytes[self.start..]
     }
 
-    /// Appends; false (and nothing appended) if the worker's buffers would hold more than they may.
-    #[must_use]
-    pub(crate) fn extend(&mut self, more: &[u8]) -> bool {
+    /// Appends.
+    pub(crate) fn extend(&mut self, more: &[u8]) {
         if more.is_empty() {
-            return true;
-        }
-        if HELD.get() + more.len() > HELD_LIMIT.get() {
-            return false;
+            return;
         }
         if self.bytes.capacity() == 0 {
             self.bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
         self.bytes.extend_from_slice(more);
         HELD.set(HELD.get() + more.len());
-        true
     }
 
     /// The first `count` bytes wait no longer.
@@ -81,9 +92,8 @@ impl Buffer {
         std::mem::take(self)
     }
 
-    /// Replaces all bytes; false (and then empty) if there is no room.
-    #[must_use]
-    pub(crate) fn replace(&mut self, bytes: &[u8]) -> bool {
+    /// Replaces all bytes.
+    pub(crate) fn replace(&mut self, bytes: &[u8]) {
         if self.bytes.is_empty() {
             return self.extend(bytes);
         }
@@ -93,10 +103,10 @@ impl Buffer {
         if bytes.is_empty() {
             give_back(std::mem::take(&mut self.bytes));
         }
-        self.extend(bytes)
+        self.extend(bytes);
     }
 
-    /// For frames that are built here: appends to the waiting bytes, whatever the worker holds (small, bounded by the caller).
+    /// Appends what `write` appends to the bytes that wait.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.bytes.capacity() == 0 {
             self.bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
@@ -139,11 +149,11 @@ mod tests {
     #[test]
     fn what_is_held_is_counted_and_given_back() {
         let mut buffer = Buffer::default();
-        assert!(buffer.extend(b"hello"));
+        buffer.extend(b"hello");
         buffer.consume(2);
         assert_eq!(buffer.as_slice(), b"llo");
         assert_eq!(HELD.get(), 3);
-        assert!(buffer.replace(b"other bytes"));
+        buffer.replace(b"other bytes");
         assert_eq!(HELD.get(), 11);
         buffer.write(|out| out.extend_from_slice(b"!!"));
         assert_eq!((HELD.get(), buffer.as_slice()), (13, &b"other bytes!!"[..]));
@@ -153,14 +163,22 @@ mod tests {
     }
 
     #[test]
-    fn a_full_worker_takes_no_more() {
+    fn a_full_worker_reads_in_small_pieces() {
         limit_worker(10);
         let mut buffer = Buffer::default();
-        assert!(buffer.extend(&[0; 8]));
-        assert!(!buffer.extend(&[0; 3]));
-        assert_eq!(buffer.len(), 8);
-        assert!(!buffer.replace(&[0; 11]));
-        assert!(buffer.is_empty());
-        assert!(buffer.replace(&[0; 10]));
+        let room = |waiting| {
+            let mut room = 0;
+            let _ = with_read_buffer(waiting, |space| {
+                room = space.len();
+                Poll::Ready(())
+            });
+            room
+        };
+        buffer.extend(&[0; 9]);
+        assert_eq!(room(0), READ_BUFFER);
+        buffer.extend(&[0; 1]);
+        assert_eq!((room(0), room(1000)), (READ_WHEN_FULL, READ_WHEN_FULL + 1000));
+        buffer.consume(10);
+        assert_eq!(room(1000), READ_BUFFER);
     }
 }

@@ -76,14 +76,17 @@ impl Link {
         Poll::Ready(Ok(waiting + read))
     }
 
-    /// Keeps what a walk has left; `again` if it is to be walked before more is read. False if there is no memory for it.
-    #[must_use]
-    pub(super) fn keep_unread(&mut self, rest: &[u8], again: bool) -> bool {
+    /// Keeps what a walk has left; `again` if it is to be walked before more is read.
+    pub(super) fn keep_unread(&mut self, rest: &[u8], again: bool) {
         self.unwalked = again && !rest.is_empty();
-        if rest.is_empty() && self.unread.is_empty() {
-            return true;
+        if !(rest.is_empty() && self.unread.is_empty()) {
+            self.unread.replace(rest);
         }
-        self.unread.replace(rest)
+    }
+
+    /// How many bytes wait to be walked.
+    pub(super) fn waiting(&self) -> usize {
+        self.unread.len()
     }
 
     /// The frames that a stopped walk has left.
@@ -91,22 +94,17 @@ impl Link {
         self.unread.as_slice()
     }
 
-    /// Sends `run`: one write, and what the socket does not take waits. Nothing may wait already. False if there is no
-    /// memory for what has to wait.
-    #[must_use]
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, run: &[u8]) -> bool {
+    /// Sends `run`: one write, and what the socket does not take waits. Nothing may wait already.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, run: &[u8]) {
         if run.is_empty() || self.deaf {
-            return true;
+            return;
         }
         match Pin::new(&mut self.stream).poll_write(cx, run) {
             Poll::Ready(Ok(written)) => {
                 self.moved |= written > 0;
-                self.out.extend(&run[written..])
+                self.out.extend(&run[written..]);
             }
-            Poll::Ready(Err(_)) => {
-                self.deaf = true;
-                true
-            }
+            Poll::Ready(Err(_)) => self.deaf = true,
             Poll::Pending => self.out.extend(run),
         }
     }

@@ -44,7 +44,7 @@ pub(super) async fn first_backend(
     for (index, backend) in usable.iter().enumerate() {
         let now = Instant::now();
         let share = deadline.saturating_duration_since(now) / (usable.len() - index) as u32;
-        let limits = Limits { connect: node.config.timeouts.connect, deadline: now + share, held: 0 };
+        let limits = Limits { connect: node.config.timeouts.connect, deadline: now + share, held: 0, budget: node.transfer_budget.clone() };
         let entered = tokio::select! {
             entered = backend::enter(backend, player, Until::LoginSuccess, limits) => entered,
             // Whatever a client sends before its Login Success is kept, a little of it; that it leaves must show.

@@ -1,8 +1,10 @@
 //! Play: the relay runs, and the player moves between backends.
 //!
 //! [`Play::run`] is the loop: a *turn* ([`turn`]) moves bytes until something happens that is not bytes, and the loop deals
-//! with that. What the session *is* stands in [`state::State`]; how it moves is in [`transfer`].
+//! with that. What the session *is* stands in [`state::State`]; how it moves is in [`transfer`], [`cutover`] and [`fallback`].
 
+mod cutover;
+mod fallback;
 mod leaving;
 mod state;
 mod transfer;
@@ -30,13 +32,16 @@ use crate::registry::{Outcome, Registration, SessionCommand};
 use crate::relay::Halt;
 use crate::relay::buffer::Buffer;
 use crate::relay::link::Link;
-use crate::trace::SessionContext;
+use crate::trace::{LeftOut, SessionContext};
 
 /// How often a session looks at its clocks while nothing special goes on.
 const TICK: Duration = Duration::from_secs(5);
 
 /// How often the node asks a player that no backend serves.
 const FEED: Duration = Duration::from_secs(2);
+
+/// A 1.7 client that is disconnected in the same instant as it gets Login Success may crash (docs/protocol.md).
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// How long a peer gets to read the last thing it is sent.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -75,14 +80,16 @@ pub(crate) struct Play {
     /// Until when the fence waits for the client's sign.
     fence: Option<Instant>,
     /// Outcomes that are told once the player's socket has taken the cutover.
-    replaying: Option<transfer::Replaying>,
+    replaying: Option<Box<cutover::Replaying>>,
     /// Why the player lost its backend, until it has another.
     lost: Option<Text>,
     /// Backends that have lost this player lately.
-    unstable: Option<transfer::Unstable>,
+    unstable: Option<fallback::Unstable>,
     /// When the current backend was entered.
     entered: Instant,
     empty: EmptyFrames,
+    /// When play began, right after Login Success.
+    began: Instant,
     /// When the clocks were last looked at.
     looked: Instant,
     timer: Pin<Box<Sleep>>,
@@ -92,6 +99,8 @@ pub(crate) struct Play {
 struct EmptyFrames {
     since: Instant,
     count: u32,
+    /// Of all seconds.
+    total: u64,
 }
 
 /// What a turn comes to.
@@ -170,7 +179,8 @@ impl Play {
             lost: None,
             unstable: None,
             entered: Instant::now(),
-            empty: EmptyFrames { since: Instant::now(), count: 0 },
+            empty: EmptyFrames { since: Instant::now(), count: 0, total: 0 },
+            began: Instant::now(),
             looked: Instant::now(),
             timer: Box::pin(tokio::time::sleep(TICK)),
             node,
@@ -188,12 +198,17 @@ impl Play {
                 break end;
             }
         };
+        self.state.dropped += self.leaving.iter().map(|leaving| leaving.dropped).sum::<u64>();
         let boundary = self.may_inject();
-        let Play { state, context, mut registration, mut player, current, .. } = *self;
-        context.ended(end.reason, state.dropped);
+        let Play { state, context, mut registration, mut player, current, empty, began, .. } = *self;
+        context.ended(
+            end.reason,
+            LeftOut { fenced: state.dropped, empty: empty.total, tab_names: state.tab.left_out(), channels: state.channels.left_out() },
+        );
         registration.ending(end.reason);
         drop(registration);
         if let Some(text) = end.text.take().filter(|_| boundary) {
+            tokio::time::sleep_until(began + SETTLE).await;
             player.out.write(|out| packets::put_disconnect(out, state.version, &text));
         }
         tokio::join!(farewell(Some(player)), farewell(current.map(|current| current.link)));
@@ -208,7 +223,7 @@ impl Play {
             Event::Command(command) => self.command(command),
             Event::Arrived(arrival) => self.arrived(arrival),
             Event::Paused => {
-                self.cut_over();
+                self.paused();
                 None
             }
             Event::Replayed => {
@@ -259,7 +274,7 @@ impl Play {
         let now = Instant::now();
         let node = self.node.clone();
         let timeouts = &node.config.timeouts;
-        self.leaving.retain(|leaving| leaving.deadline > now);
+        self.retire_leaving(now);
         if self.fence.is_some_and(|deadline| deadline <= now) && self.player.walker.at_boundary() {
             self.fence = None;
             if let Some(current) = self.current.as_mut().filter(|_| self.state.fenced) {
@@ -302,6 +317,18 @@ impl Play {
         end
     }
 
+    /// Closes connections whose time to say their last is over.
+    fn retire_leaving(&mut self, now: Instant) {
+        let dropped = &mut self.state.dropped;
+        self.leaving.retain(|leaving| {
+            let stays = leaving.deadline > now;
+            if !stays {
+                *dropped += leaving.dropped;
+            }
+            stays
+        });
+    }
+
     /// A backend's stream has stopped: it hung up, kicked, or cannot be read.
     fn backend_halted(&mut self, halt: Halt) -> Option<End> {
         match halt {
@@ -318,7 +345,6 @@ impl Play {
                 self.lose_backend("backend_closed", Text::legacy(&format!("The server's connection failed: {error}")))
             }
             Halt::Malformed(error) => self.lose_backend("backend_garbage", Text::legacy(&format!("The server sent {error}."))),
-            Halt::NoBuffer => Some(End::trouble("overloaded", Side::Control, Kind::Overloaded, "the node's buffers are full")),
         }
     }
 }
@@ -349,7 +375,6 @@ fn player_end(halt: Halt) -> End {
             text: Some(Text::legacy("Your client sent a packet that cannot be read.")),
             error: Some(SessionError::new(Phase::Play, Side::Player, Kind::Malformed, error)),
         },
-        Halt::NoBuffer => End::trouble("overloaded", Side::Control, Kind::Overloaded, "the node's buffers are full"),
         // The player's frames stop no walk.
         Halt::Stopped => End::quiet("player_left"),
     }

@@ -125,6 +125,60 @@ async fn a_transfer_moves_the_world_and_loses_nothing() {
 }
 
 #[tokio::test]
+async fn settings_for_an_earlier_world_do_not_lift_the_fence_of_a_later() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.fence = PATIENCE);
+    let (mut player, mut old) = play(&node, &lobby, "Steve").await;
+    player.send_frame(SETTINGS, b"login").await;
+    old.frame().await;
+    let moved = transfer(&node, "arena");
+    let mut middle = arena.accept().await;
+    middle.send(|out| join(9).put(out, v5())).await;
+    player.joins(9, -1).await;
+    player.respawns(0).await;
+    assert!(outcome(moved).await.succeeded);
+    let moved = transfer(&node, "lobby");
+    let mut new = lobby.accept().await;
+    new.send(|out| join(10).put(out, v5())).await;
+    player.joins(10, -1).await;
+    player.respawns(0).await;
+    assert!(outcome(moved).await.succeeded);
+    // The client answers two Join Games, one after the other; only after the second does it speak of the last world.
+    player.send_frame(SETTINGS, b"arena").await;
+    player.send_frame(POSITION, &[2; 33]).await;
+    player.send_frame(SETTINGS, b"lobby").await;
+    player.send_frame(POSITION, &[3; 33]).await;
+    for expected in [&b"arena"[..], b"lobby", &[3; 33]] {
+        assert_eq!(new.frame().await.payload, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_forge_player_whose_backend_kicks_is_told_and_not_moved() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
+    player.send(|out| assert!(packets::put_plugin_message_serverbound(out, v5(), "FML|HS", &[1, 2]))).await;
+    backend.frame().await;
+    backend.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("restart"))).await;
+    let (kind, frame) = player.clientbound().await;
+    assert_eq!((kind, packets::read_disconnect(&frame.payload).plain().as_str()), (Clientbound::Disconnect, "restart"));
+}
+
+#[tokio::test]
+async fn a_login_under_way_is_told_of_the_shutdown() {
+    let lobby = host("lobby").await;
+    let node = node(&[&lobby], OnKick::Fallback, |_| {});
+    let (mut silent, mut player) = (connect(&node).await, connect(&node).await);
+    player.greet("Steve", 5).await;
+    let _stalled = lobby.hear().await;
+    node.shutdown.cancel();
+    let kick = player.frame().await;
+    assert!(login::read_disconnect(&kick.payload).expect("a reason").plain().contains("restarting"));
+    silent.ends().await;
+}
+
+#[tokio::test]
 async fn without_settings_the_fence_falls_and_what_is_known_is_replayed() {
     let (lobby, arena) = (host("lobby").await, host("arena").await);
     let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.fence = Duration::from_millis(100));

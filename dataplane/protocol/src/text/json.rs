@@ -44,13 +44,13 @@ pub(super) fn write(spans: &[Span]) -> String {
 fn component(spans: &[Span], mut budget: usize) -> Value {
     let mut pieces = Vec::new();
     for Span { text, style } in spans {
-        let text = &text[..text.floor_char_boundary(budget)];
-        budget -= text.len();
-        if text.is_empty() {
+        let shown = &text[..text.floor_char_boundary(budget)];
+        budget -= shown.len();
+        if shown.is_empty() {
             break;
         }
         let mut piece = Map::new();
-        piece.insert("text".into(), text.into());
+        piece.insert("text".into(), shown.into());
         if let Some(name) = style.colour.and_then(|colour| COLOUR_NAMES.get(usize::from(colour))) {
             piece.insert("color".into(), (*name).into());
         }
@@ -60,6 +60,10 @@ fn component(spans: &[Span], mut budget: usize) -> Value {
             }
         }
         pieces.push(Value::Object(piece));
+        // Cut within a character there is budget left, but nothing is to follow the cut.
+        if shown.len() < text.len() {
+            break;
+        }
     }
     match pieces.len() {
         // An empty `extra` is an error to a client.
@@ -157,5 +161,19 @@ impl Style {
             }
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_follows_a_cut_within_a_character() {
+        let span = |text: &str| Span { text: text.to_owned(), style: Style::default() };
+        let spans = [span("éé"), span("ab")];
+        assert_eq!(component(&spans, 3), json!({ "text": "é" }));
+        assert_eq!(component(&spans, 1), json!({ "text": "" }));
+        assert_eq!(component(&spans, 5), json!({ "text": "", "extra": [{ "text": "éé" }, { "text": "a" }] }));
     }
 }

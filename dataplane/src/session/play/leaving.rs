@@ -11,8 +11,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::relay::READS_A_TURN;
 use crate::relay::buffer::{Buffer, with_read_buffer};
 use crate::relay::link::Link;
+
+/// Player bytes waiting beyond which the chat waits, too.
+const HIGH_WATER: usize = 256 * 1024;
 
 /// A connection on its way out.
 #[derive(Debug)]
@@ -33,12 +37,12 @@ impl Leaving {
         Leaving { stream, inbox: unread.as_slice().to_vec(), out, shut: false, dropped: 0, deadline }
     }
 
-    /// Goes on with it; ready when it is over. Chat goes to `player` if `may_deliver`.
+    /// Goes on with it; ready when it is over. Chat goes to `player`, if that is given and not too full.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, version: &Version, mut player: Option<&mut Buffer>) -> Poll<()> {
         if self.poll_send(cx).is_err() {
             return Poll::Ready(());
         }
-        loop {
+        for _ in 0..READS_A_TURN {
             match self.deliver(version, player.as_deref_mut()) {
                 Delivered::All => {}
                 Delivered::Waits => return Poll::Pending,
@@ -48,6 +52,8 @@ impl Leaving {
                 return Poll::Ready(());
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Sends what waits, then our end of the stream.
@@ -66,7 +72,7 @@ impl Leaving {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        with_read_buffer(|space| {
+        with_read_buffer(0, |space| {
             let mut buffer = ReadBuf::new(space);
             ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
             self.inbox.extend_from_slice(buffer.filled());
@@ -85,7 +91,9 @@ impl Leaving {
                 Ok(Some(frame)) => {
                     let kind = u8::try_from(frame.id).map_or(Clientbound::Other, |id| version.clientbound(id));
                     if kind == Clientbound::Chat && !frame.is_empty() {
-                        let Some(player) = player.as_deref_mut() else { break Delivered::Waits };
+                        let Some(player) = player.as_deref_mut().filter(|player| player.len() < HIGH_WATER) else {
+                            break Delivered::Waits;
+                        };
                         player.write(|out| out.extend_from_slice(frame.whole));
                     } else {
                         self.dropped += 1;

@@ -37,6 +37,11 @@ pub(crate) struct State {
     /// Frames of the player's old world are still arriving: the player has not been seen to process the Join Game of the
     /// last cutover.
     pub(crate) fenced: bool,
+    /// Join Games that the player was sent and has not answered with Client Settings: those of an earlier one must not lift
+    /// the fence of a later.
+    unanswered: u32,
+    /// The player has sent Client Settings at all. Scripted clients may not; their first ones then answer the last Join Game.
+    answers: bool,
     /// The client's own settings or brand came since the last cutover.
     came: Came,
     /// Frames left out at fences, in all.
@@ -65,6 +70,8 @@ impl State {
             in_world: false,
             number: 0,
             fenced: false,
+            unanswered: 0,
+            answers: false,
             came: Came::default(),
             dropped: 0,
             clientbound: version.watch_clientbound(&[C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect]),
@@ -94,7 +101,7 @@ impl State {
                 Verdict::Pass
             }
             Clientbound::JoinGame => {
-                self.in_world = true;
+                self.joined();
                 Verdict::Pass
             }
             Clientbound::PlayerListItem => {
@@ -122,8 +129,11 @@ impl State {
             }
             Serverbound::ClientSettings => {
                 self.remember(frame.payload, Serverbound::ClientSettings);
-                self.came.settings = true;
-                self.fenced = false;
+                self.answered();
+                if self.unanswered == 0 {
+                    self.came.settings = true;
+                    self.fenced = false;
+                }
                 Verdict::Pass
             }
             Serverbound::PluginMessage => {
@@ -138,17 +148,30 @@ impl State {
         }
     }
 
-    /// A frame of the player's that came while there was nowhere to send it: it is held, but a keep-alive's answer goes to
-    /// `answer` if the current backend waits for it.
+    /// The player was sent a Join Game.
+    pub(crate) fn joined(&mut self) {
+        self.in_world = true;
+        self.unanswered = if self.answers { self.unanswered.saturating_add(1) } else { 1 };
+    }
+
+    /// The player sent Client Settings, which answer the oldest Join Game that is not answered.
+    fn answered(&mut self) {
+        self.answers = true;
+        self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    /// A frame of the player's that came while it was to go nowhere: it is held, but a keep-alive goes to `answer` if it is
+    /// for the current backend.
     pub(crate) fn see_held(&mut self, frame: Watched<'_>, answer: impl FnOnce(i64)) -> Verdict {
         if self.version.serverbound(frame.id) != Serverbound::KeepAlive {
             return Verdict::Pass;
         }
-        if let Ok(id) = play::read_keep_alive(self.version, frame.payload)
-            && let Answer::To(Asker::Backend(number), id) = self.ledger.answer(id)
-            && number == self.number
-        {
-            answer(id);
+        if let Ok(id) = play::read_keep_alive(self.version, frame.payload) {
+            match self.ledger.answer(id) {
+                Answer::To(Asker::Backend(number), id) if number == self.number => answer(id),
+                Answer::Unasked => answer(id),
+                Answer::To(..) => {}
+            }
         }
         Verdict::Drop
     }
@@ -161,6 +184,9 @@ impl State {
                 Verdict::Drop
             }
             kind @ (Serverbound::ClientSettings | Serverbound::PluginMessage) => {
+                if kind == Serverbound::ClientSettings {
+                    self.answered();
+                }
                 self.remember(frame.payload, kind);
                 Verdict::Pass
             }
@@ -198,6 +224,7 @@ impl State {
     /// Lifts the fence for want of the client's own sign: appends what the client has not sent by itself.
     pub(crate) fn lift_fence(&mut self, out: &mut Vec<u8>) {
         self.fenced = false;
+        self.unanswered = 0;
         if !self.came.settings && !self.settings.is_empty() {
             play::put_client_settings(out, self.version, &self.settings);
         }

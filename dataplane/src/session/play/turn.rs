@@ -10,9 +10,6 @@ use crate::relay::{Halt, Pumped, Sink, pump};
 use moonbridge_protocol::play as packets;
 use moonbridge_protocol::walk::{Empty, WatchSet};
 
-/// Player bytes waiting beyond which a leaving backend's chat waits, too.
-const LEAVING_HIGH_WATER: usize = 256 * 1024;
-
 impl Play {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if let Poll::Ready(halt) = self.poll_clientbound(cx) {
@@ -80,12 +77,13 @@ impl Play {
             self.empty.since = now;
             self.empty.count = 0;
         }
+        self.empty.total += u64::from(empty);
         self.empty.count = self.empty.count.saturating_add(empty);
         self.empty.count > self.node.config.limits.empty_frames_per_second
     }
 
     fn poll_leaving(&mut self, cx: &mut Context<'_>) {
-        let may_deliver = self.may_inject() && self.player.out.len() < LEAVING_HIGH_WATER;
+        let may_deliver = self.may_inject();
         let (state, player) = (&mut self.state, &mut self.player.out);
         self.leaving.retain_mut(|leaving| {
             let over = leaving.poll(cx, state.version, may_deliver.then_some(&mut *player)).is_ready();

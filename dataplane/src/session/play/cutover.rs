@@ -1,0 +1,103 @@
+//! The cutover: the moment the player's world switches.
+
+use std::time::{Duration, SystemTime};
+
+use moonbridge_protocol::switch;
+use moonbridge_protocol::text::Text;
+use moonbridge_protocol::walk::{Empty, Verdict, Walker, WatchSet, Watched};
+use tokio::time::Instant;
+
+use super::leaving::Leaving;
+use super::transfer::{Arrived, Cause};
+use super::{Current, Play, Quiet};
+use crate::backend::{Entered, Held};
+use crate::relay::link::Link;
+use crate::trace::Steps;
+
+/// How long the backend that was left may go on saying what was under way.
+pub(super) const LINGER: Duration = Duration::from_secs(2);
+
+/// Connections on their way out at a time; the oldest is cut short for one more.
+const MAX_LEAVING: usize = 4;
+
+/// A cutover that the player's socket has not wholly taken yet.
+pub(super) struct Replaying {
+    cause: Cause,
+    steps: Steps,
+    /// Its frames wait in the player's buffer now; what is reserved for them is given back when they have gone.
+    _reserved: Held,
+}
+
+impl Play {
+    /// Writes the cutover: both directions stand at a frame boundary.
+    pub(super) fn cut_over(&mut self, cause: Cause, arrived: Arrived, paused: SystemTime) {
+        // An earlier cutover that a slow player is still taking was written; that is what its asker wants to know.
+        self.replayed();
+        let Arrived { backend, entered: Entered { conn, mut held, join, times } } = arrived;
+        let version = self.state.version;
+        let state = &mut self.state;
+        let now = Instant::now();
+        let (stream, rest) = conn.into_parts();
+        let mut link = Link::new(stream, &rest);
+
+        let mut answers = Vec::new();
+        state.change_backend(&mut answers);
+        let was_in_world = state.in_world;
+        self.player.out.write(|out| {
+            switch::put_cleanup(out, version, &state.tab);
+            state.tab.clear();
+            replay(std::mem::take(&mut held.frames), out, |frame| state.see_clientbound(frame));
+            if let Some(join) = &join {
+                switch::put_enter(out, version, join, was_in_world);
+                state.joined();
+            }
+        });
+        let mine = self.held.take();
+        link.out.write(|out| {
+            state.channels.put_register(out, version);
+            replay(mine.as_slice().to_vec(), out, |frame| state.see_released(frame));
+        });
+        self.holding = false;
+        if was_in_world {
+            state.fenced = true;
+            self.fence = Some(now + self.node.config.timeouts.fence);
+        }
+        if let Some(mut old) = self.current.replace(Current { name: backend.clone(), link, quiet: Quiet::default() }) {
+            old.link.out.extend(&answers);
+            self.leave(Leaving::new(old.link, now + LINGER));
+        }
+        self.registration.moved(&backend);
+        self.entered = now;
+        if let Some(reason) = self.lost.take() {
+            tracing::info!(session = %self.context.id, backend, reason = reason.plain(), "the player fell back to another backend");
+            self.say(&Text::legacy(&format!("§eYou were moved to {backend}: §r{}", reason.to_legacy())));
+        }
+        let steps = Steps { paused: Some(paused), cut: Some(SystemTime::now()), ..Steps::entered(times) };
+        self.replaying = Some(Box::new(Replaying { cause, steps, _reserved: held }));
+        self.set_timer(now);
+    }
+
+    /// The player's socket has taken the cutover.
+    pub(super) fn replayed(&mut self) {
+        let Some(replaying) = self.replaying.take() else { return };
+        let Replaying { cause, steps, .. } = *replaying;
+        if let Cause::Request(request) = cause {
+            self.tell(request, super::ok(), Steps { replayed: Some(SystemTime::now()), ..steps });
+        }
+    }
+
+    fn leave(&mut self, leaving: Leaving) {
+        if self.leaving.len() == MAX_LEAVING {
+            self.state.dropped += self.leaving.remove(0).dropped;
+        }
+        self.leaving.push(leaving);
+    }
+}
+
+/// Appends to `out` what `visit` lets through of frames that were held. They were walked when they came, so nothing in them
+/// is malformed; the last may be the beginning of one that is cut through, whose rest follows from the socket.
+pub(super) fn replay(mut frames: Vec<u8>, out: &mut Vec<u8>, visit: impl FnMut(Watched<'_>) -> Verdict) {
+    if let Ok(walked) = Walker::default().walk(&mut frames, WatchSet::ALL, Empty::Drop, visit) {
+        out.extend_from_slice(&frames[..walked.forward]);
+    }
+}
