@@ -23,8 +23,8 @@ const INTERRUPTED: i32 = 130;
 /// Runs a node until it is told to stop.
 pub(crate) async fn dataplane(args: PlaneArgs) -> Outcome {
     let config = moonbridge_dataplane::config::Config::load(&args.config).map_err(|errors| mistakes(&args.config, &errors))?;
-    raise_file_limit();
     let telemetry = start_telemetry("moonbridge-dataplane", args.log, config.telemetry.otlp_endpoint.clone());
+    raise_file_limit();
     let shutdown = stop_on_signal()?;
     let listen = config.listen;
     let (sender, ready) = oneshot::channel();
@@ -42,8 +42,8 @@ pub(crate) async fn dataplane(args: PlaneArgs) -> Outcome {
 /// Runs a replica until it is told to stop.
 pub(crate) async fn controlplane(args: PlaneArgs) -> Outcome {
     let config = moonbridge_controlplane::config::Config::load(&args.config).map_err(|errors| mistakes(&args.config, &errors))?;
-    raise_file_limit();
     let telemetry = start_telemetry("moonbridge-controlplane", args.log, config.telemetry.otlp_endpoint.clone());
+    raise_file_limit();
     let shutdown = stop_on_signal()?;
     let listen = config.listen;
     let (sender, ready) = oneshot::channel();

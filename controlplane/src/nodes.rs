@@ -2,11 +2,14 @@
 //!
 //! One stream is five loops that run until the first of them ends ([`stream`]): what comes in is read ([`stream`]) and put into the
 //! store in order ([`inbox`]); what goes out is pushes and commands ([`outbox`]), the network's status, and signs of life; and
-//! the node's lease is kept alive while the node gives signs of life.
+//! the node's lease is kept alive while the node gives signs of life. A replica that cannot do that for half the lease ends the
+//! stream, so that the node moves to a replica that can.
 
 mod inbox;
 mod outbox;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +38,9 @@ impl Attached {
     /// Ends the node's older stream here, if any; the new one is to end when the token is cancelled.
     fn enter(&self, node: &str) -> CancellationToken {
         let token = CancellationToken::new();
-        let older = self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), token.clone());
-        if let Some(older) = older {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, so that the older stream's leaving sees either its own entry or its token cancelled.
+        if let Some(older) = newest.insert(node.to_owned(), token.clone()) {
             older.cancel();
         }
         token
@@ -44,8 +48,9 @@ impl Attached {
 
     /// The stream has ended; a newer one has cancelled its token and stays.
     fn leave(&self, node: &str, token: &CancellationToken) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if !token.is_cancelled() {
-            self.newest.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+            newest.remove(node);
         }
     }
 

@@ -29,8 +29,8 @@ pub(crate) struct Presence {
 #[derive(Default)]
 struct State {
     nodes: HashMap<String, v1::Node>,
-    /// The newest stream of each node, and the revision that it began at.
-    streams: HashMap<String, (String, StoreRevision)>,
+    /// The revision that the newest stream of each node began at.
+    streams: HashMap<String, StoreRevision>,
     /// By session id.
     sessions: HashMap<String, Arc<v1::Session>>,
     /// Session ids by player, lower-cased name and plain UUID.
@@ -84,9 +84,9 @@ impl Presence {
         self.lock().gone.clear();
     }
 
-    /// The newest stream of a node as far as known: its id, and the revision it began at.
-    pub(crate) fn stream_of(&self, node: &str) -> Option<(String, StoreRevision)> {
-        self.lock().streams.get(node).cloned()
+    /// The revision that the newest stream of a node began at, as far as known.
+    pub(crate) fn stream_of(&self, node: &str) -> Option<StoreRevision> {
+        self.lock().streams.get(node).copied()
     }
 
     /// The player's newest session, by name (any case) or UUID, as this replica knows it.
@@ -145,8 +145,7 @@ impl State {
                 Err(error) => tracing::error!(key = entry.key, %error, "this node's record cannot be read"),
             },
             Some(PresenceKey::Stream(node)) => {
-                let stream = String::from_utf8_lossy(&entry.value).into_owned();
-                self.streams.insert(node.to_owned(), (stream, entry.modified));
+                self.streams.insert(node.to_owned(), entry.modified);
             }
             Some(PresenceKey::Session { session }) => match v1::Session::decode(&*entry.value) {
                 Ok(value) => {

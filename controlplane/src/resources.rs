@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use moonbridge_proto::snapshot::{Backend, Route, Settings, Snapshot};
+use moonbridge_proto::snapshot::{Backend, MAX_ROUTE_BACKENDS, Route, Settings, Snapshot};
 use moonbridge_proto::v1;
 use prost::Message;
 use tonic::Status;
@@ -18,8 +18,8 @@ use crate::store::{Change, Committed, Compare, Entry, MAX_OPERATIONS, Store, Txn
 /// So often a change is tried that others get in the way of.
 const ATTEMPTS: u32 = 20;
 
-/// Backends that a route may name: each is a compare of the transaction.
-const MAX_ROUTE_BACKENDS: usize = MAX_OPERATIONS - 2;
+// Each backend of a route is a compare of the transaction that sets it, beside those of the route and the revision.
+const _: () = assert!(MAX_ROUTE_BACKENDS + 2 <= MAX_OPERATIONS);
 
 /// A change, decided on something that may have changed meanwhile.
 struct Plan<T> {
@@ -147,9 +147,6 @@ pub(crate) async fn remove_backend(store: &dyn Store, name: &str, force: bool) -
 /// Adds or replaces a route. Its backends must exist.
 pub(crate) async fn set_route(store: &dyn Store, route: &Route) -> Result<v1::Route, Status> {
     let names: BTreeSet<&str> = route.backends.iter().map(String::as_str).collect();
-    if names.len() > MAX_ROUTE_BACKENDS {
-        return Err(Status::invalid_argument(format!("route.backends: expected at most {MAX_ROUTE_BACKENDS} names, got {}", names.len())));
-    }
     let key = keys::route(&route.host);
     let mut attempts = Attempts::default();
     loop {

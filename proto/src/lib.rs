@@ -8,6 +8,10 @@ pub mod telemetry;
 pub mod tls;
 pub mod token;
 
+/// The longest text for a player that a command may carry, in bytes: a kick's reason, a message. With its JSON and its styles it still
+/// fits a packet, and a batch of commands a transaction of the store.
+pub const MAX_TEXT: usize = 4_096;
+
 /// The generated types and services of package `moonbridge.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod v1 {

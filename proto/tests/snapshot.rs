@@ -42,6 +42,17 @@ prop_compose! {
     }
 }
 
+#[test]
+fn a_route_has_at_most_126_backends() {
+    let route = |count| {
+        let backends = (0..count).map(|index| format!("b{index}")).collect();
+        Route::try_from(v1::Route { host: "*".into(), backends, on_kick: 0 })
+    };
+    assert!(route(126).is_ok());
+    let mistakes = route(127).expect_err("one too many");
+    assert!(mistakes.iter().any(|mistake| mistake.path.ends_with("backends") && mistake.problem.contains("126")), "{mistakes:?}");
+}
+
 prop_compose! {
     fn garbage_backend()(name in ".{0,80}", address in ".{0,40}|.{0,5}:[0-9]{0,6}|\\[.{0,9}\\]:1", forwarding in -1..5i32, drained in any::<bool>()) -> v1::Backend {
         v1::Backend { name, address, forwarding, drained }

@@ -1,6 +1,6 @@
 //! What the command does with mistakes: it names them, says what was expected, and exits as designed.
 
-use moonbridge_testing::network::{Cli, folder};
+use moonbridge_testing::network::{Cli, Up, folder};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_arguments_are_named() {
@@ -35,6 +35,20 @@ async fn without_a_control_plane_admins_are_told_how_to_get_one() {
     let ran = Cli::to(state.path(), "http://127.0.0.1:1").run(&["player", "list"]).await;
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.stderr.contains("127.0.0.1:1"), "{ran:?}");
+}
+
+/// For scripts: the exit code says whether the host leads anywhere, the output where.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_test_fails_when_no_route_matches() {
+    let up = Up::start(&["--backend", "lobby=127.0.0.1:1"]).await;
+    let found = up.cli.run(&["route", "test", "play.example.net"]).await.ended(0);
+    assert!(found.stdout.contains("lobby"), "{found:?}");
+    up.cli.ok(&["route", "remove", "*"]).await;
+    let none = up.cli.run(&["route", "test", "play.example.net"]).await.ended(1);
+    assert!(none.stdout.contains("no route matches"), "{none:?}");
+    let none = up.cli.run(&["route", "test", "play.example.net", "-o", "json"]).await.ended(1);
+    let decision: serde_json::Value = serde_json::from_str(&none.stdout).expect("one document");
+    assert_eq!((&decision["host"], &decision["route"]), (&"play.example.net".into(), &serde_json::Value::Null));
 }
 
 #[tokio::test(flavor = "multi_thread")]

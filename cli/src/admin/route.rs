@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Session, on_kick_name};
 use crate::args::{Format, OnKickArg, RouteVerb};
 use crate::control::{PAGE, pages, refused};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::{self, Listing};
 
 const COLUMNS: &[&str] = &["host", "backends", "on_kick"];
@@ -74,6 +74,7 @@ struct Decision<C> {
     first: Option<String>,
 }
 
+/// Says where a host leads; fails, having said so, if no route matches, so that a script can ask.
 async fn test(mut session: Session, host: String) -> Outcome {
     let answer = session.admin.test_route(v1::TestRouteRequest { host }).await.map_err(refused)?.into_inner();
     let first = answer.candidates.iter().find(|candidate| candidate.usable).map(|candidate| candidate.backend.clone());
@@ -90,13 +91,15 @@ async fn test(mut session: Session, host: String) -> Outcome {
             candidates: candidates.records(),
             first,
         };
-        return output::document(session.output, &decision);
+        output::document(session.output, &decision)?;
+        return if answer.route.is_some() { Ok(()) } else { Err(Failure::said()) };
     }
     let Some(route) = answer.route else {
-        return output::line(&format!(
+        output::line(&format!(
             "host {}: no route matches; a player is refused.\nAdd one with `moonbridge route set HOST --backends A,B` ('*' matches all)",
             output::printable(&answer.host)
-        ));
+        ))?;
+        return Err(Failure::said());
     };
     let how = match answer.matched_by.as_str() {
         "exact" => "the host itself",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use moonbridge_proto::MAX_TEXT;
 use moonbridge_proto::v1::{self, command::Action};
 use prost::Message;
 use tonic::Status;
@@ -15,8 +16,6 @@ use crate::{keys, status};
 
 /// The time that a kick, a message or a drain has.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The longest text for a player, in bytes: a chat component must fit 32,767 characters of JSON.
-const MAX_TEXT: usize = 4_096;
 
 pub(super) async fn list_nodes(replica: &Replica, request: v1::ListNodesRequest) -> Result<v1::ListNodesResponse, Status> {
     let at = (request.page_size, request.page_token.as_str());

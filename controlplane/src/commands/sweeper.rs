@@ -15,8 +15,10 @@ use crate::store::{Change, MAX_OPERATIONS, Store, StoreError, Txn};
 
 /// How long a record is kept after its command has ended.
 const KEPT: Duration = Duration::from_secs(3600);
-/// How many records of commands that have ended are kept.
+/// How many records of commands that have ended are kept, beside those younger than [`SETTLED`].
 const MOST: usize = 10_000;
+/// A record is kept so long however many there are: whoever made many commands at once can still look at (and watch) each of them.
+const SETTLED: Duration = Duration::from_secs(120);
 /// Records are looked through this often.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
@@ -85,8 +87,9 @@ fn node_lost(command: &v1::Command) -> Step {
 }
 
 async fn prune(store: &dyn Store, commands: &Commands) -> Result<(), StoreError> {
-    let before = now_ms().saturating_sub(i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX));
-    let outdated = commands.outdated(before, MOST);
+    let now = now_ms();
+    let ago = |time: Duration| now.saturating_sub(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+    let outdated = commands.outdated(ago(KEPT), ago(SETTLED), MOST);
     // They have ended, so that nothing changes them any more; another replica may have removed them, which is as well.
     for ids in outdated.chunks(MAX_OPERATIONS) {
         let changes = ids.iter().map(|id| Change::Delete(keys::command(id))).collect();

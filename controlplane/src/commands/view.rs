@@ -77,13 +77,16 @@ impl Commands {
         self.lock().open.values().map(BTreeSet::len).sum()
     }
 
-    /// Those that have ended and were last changed before `before`, or are more than `most`; oldest first.
-    pub(crate) fn outdated(&self, before: i64, most: usize) -> Vec<String> {
+    /// Those that have ended and were last changed before `old`, or before `settled` and are more than `most`; oldest first.
+    pub(crate) fn outdated(&self, old: i64, settled: i64, most: usize) -> Vec<String> {
         let state = self.lock();
         let ended: Vec<_> = state.all.values().filter(|tracked| is_terminal(&tracked.command)).collect();
         let over = ended.len().saturating_sub(most);
-        let old = ended.into_iter().enumerate().filter(|(index, tracked)| *index < over || tracked.command.updated_unix_ms < before);
-        old.map(|(_, tracked)| tracked.command.id.clone()).collect()
+        let outdated = ended.into_iter().enumerate().filter(|(index, tracked)| {
+            let changed = tracked.command.updated_unix_ms;
+            changed < old || (*index < over && changed < settled)
+        });
+        outdated.map(|(_, tracked)| tracked.command.id.clone()).collect()
     }
 
     /// Has `waker` notified when there is a new command for the node.
@@ -243,9 +246,11 @@ mod tests {
         ];
         let events = all.iter().map(|command| put(command, 1)).collect();
         Follower(commands.clone()).apply(Batch { revision: 1, events });
-        assert_eq!(commands.outdated(0, 10), Vec::<String>::new());
-        assert_eq!(commands.outdated(11, 10), ["b"]);
-        assert_eq!(commands.outdated(0, 1), ["b", "c"]);
+        assert_eq!(commands.outdated(0, 100, 10), Vec::<String>::new());
+        assert_eq!(commands.outdated(11, 100, 10), ["b"]);
+        assert_eq!(commands.outdated(0, 100, 1), ["b", "c"]);
+        assert_eq!(commands.outdated(0, 11, 1), ["b"], "one that has just ended stays, however many there are");
+        assert_eq!(commands.outdated(0, 0, 0), Vec::<String>::new());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a node reports, put into the store in the order it came. A store that is away is waited for; the stream stays up.
+//! What a node reports, put into the store in the order it came. A store that is away is waited for, for as
+//! long as the stream stays up without it (`keep_lease`).
 
 use std::time::Duration;
 
@@ -36,6 +37,16 @@ pub(super) struct Inbox<'a> {
     pub(super) attachment: Attachment,
     pub(super) out: Out,
     pub(super) items: mpsc::Receiver<Item>,
+    pub(super) holding: Holding,
+}
+
+/// What the node holds, as its acks and nacks say; the next write of its record brings it, whether or not the store was away when they
+/// came.
+#[derive(Default)]
+pub(super) struct Holding {
+    pub(super) revision: Option<v1::Revision>,
+    pub(super) refused: Option<v1::Revision>,
+    pub(super) refused_for: Vec<v1::FieldError>,
 }
 
 impl Inbox<'_> {
@@ -49,14 +60,28 @@ impl Inbox<'_> {
             }
             let mut updates = Vec::new();
             for item in items.drain(..) {
+                if !matches!(item, Item::Command(_)) {
+                    self.commands(std::mem::take(&mut updates)).await?;
+                }
                 match item {
-                    Item::Command(update) => {
-                        updates.push(update);
-                        continue;
+                    Item::Command(update) => updates.push(update),
+                    Item::Events(events) => self.events(events).await?,
+                    Item::Node(reported) => self.set_node(*reported).await?,
+                    Item::InForce(revision) => {
+                        tracing::debug!(node = self.attachment.node().name, revision = revision.number, "the snapshot is in force");
+                        self.holding = Holding { revision: Some(revision), ..Holding::default() };
+                        self.set_node(self.attachment.node().clone()).await?;
                     }
-                    other => {
-                        self.commands(std::mem::take(&mut updates)).await?;
-                        self.one(other).await?;
+                    Item::Nack(nack) => {
+                        self.refused(nack);
+                        self.set_node(self.attachment.node().clone()).await?;
+                    }
+                    Item::Goodbye => {
+                        if let Err(error) = self.replica.store.lease_revoke(self.attachment.lease()).await {
+                            let node = &self.attachment.node().name;
+                            tracing::debug!(node, %error, "cannot revoke the lease: it runs out by itself");
+                        }
+                        return Err(End::Goodbye);
                     }
                 }
             }
@@ -64,42 +89,26 @@ impl Inbox<'_> {
         }
     }
 
-    async fn one(&mut self, item: Item) -> Result<(), End> {
-        let node = self.attachment.node().clone();
-        match item {
-            Item::Command(update) => self.commands(vec![update]).await,
-            Item::Events(events) => {
-                let store = &*self.replica.store;
-                while waited(self.attachment.set_sessions(store, &events.events).await).await?.is_none() {}
-                let ack = v1::EventsAck { sequence: events.sequence };
-                Ok(self.out.send(control_message::Message::EventsAck(ack)).await?)
-            }
-            Item::Node(reported) => {
-                // What the node holds is known from its acks; a report may be older than the last of them.
-                self.set_node(v1::Node { revision: node.revision, refused: node.refused, refused_for: node.refused_for, ..*reported }).await
-            }
-            Item::InForce(revision) => {
-                tracing::debug!(node = node.name, revision = revision.number, "the snapshot is in force");
-                self.set_node(v1::Node { revision: Some(revision), refused: None, refused_for: Vec::new(), ..node }).await
-            }
-            Item::Nack(mut nack) => {
-                nack.errors.truncate(MAX_MISTAKES);
-                let revision = nack.revision.as_ref().map_or(0, |revision| revision.number);
-                let mistakes = snapshots::shown(&nack.errors);
-                tracing::error!(node = node.name, revision, mistakes, "the node refuses the snapshot and keeps the one before");
-                self.set_node(v1::Node { refused: nack.revision, refused_for: nack.errors, ..node }).await
-            }
-            Item::Goodbye => {
-                if let Err(error) = self.replica.store.lease_revoke(self.attachment.lease()).await {
-                    tracing::debug!(node = node.name, %error, "cannot revoke the lease: it runs out by itself");
-                }
-                Err(End::Goodbye)
-            }
-        }
+    async fn events(&mut self, events: v1::SessionEvents) -> Result<(), End> {
+        while waited(self.attachment.set_sessions(&*self.replica.store, &events.events).await).await?.is_none() {}
+        let ack = v1::EventsAck { sequence: events.sequence };
+        Ok(self.out.send(control_message::Message::EventsAck(ack)).await?)
     }
 
-    /// The node's record is not waited for while the store is away: the next report brings it.
+    fn refused(&mut self, mut nack: v1::Nack) {
+        nack.errors.truncate(MAX_MISTAKES);
+        let revision = nack.revision.as_ref().map_or(0, |revision| revision.number);
+        let mistakes = snapshots::shown(&nack.errors);
+        let node = &self.attachment.node().name;
+        tracing::error!(node, revision, mistakes, "the node refuses the snapshot and keeps the one before");
+        (self.holding.refused, self.holding.refused_for) = (nack.revision, nack.errors);
+    }
+
+    /// Writes the node's record, with what the node holds: a report may be older than its last ack. It is not waited for while the
+    /// store is away: the next report brings it.
     async fn set_node(&mut self, node: v1::Node) -> Result<(), End> {
+        let Holding { revision, refused, refused_for } = &self.holding;
+        let node = v1::Node { revision: revision.clone(), refused: refused.clone(), refused_for: refused_for.clone(), ..node };
         match self.attachment.set_node(&*self.replica.store, node).await {
             Ok(()) => Ok(()),
             Err(AttachError::Store(error)) => {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use moonbridge_proto::v1::{self, control_message, node_message};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
-use super::inbox::{Inbox, Item};
+use super::inbox::{Holding, Inbox, Item};
 use super::outbox::{Answer, Outbox};
 use crate::presence::{AttachError, Attachment};
 use crate::replica::Replica;
@@ -54,9 +54,9 @@ impl From<AttachError> for End {
 /// The way to the node.
 #[derive(Clone)]
 pub(super) struct Out {
-    sender: mpsc::Sender<Result<v1::ControlMessage, Status>>,
+    pub(super) sender: mpsc::Sender<Result<v1::ControlMessage, Status>>,
     /// A node that takes nothing for so long is gone.
-    patience: Duration,
+    pub(super) patience: Duration,
 }
 
 impl Out {
@@ -162,13 +162,17 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
     let (answers, answered) = mpsc::channel(ANSWERS);
     let heard = AtomicU64::new(0);
     let outbox = Outbox::new(replica, id.clone(), hello.held.map(Into::into));
-    let inbox = Inbox { replica, attachment, out: out.clone(), items: inbox };
+    let holding = Holding { revision: attachment.node().revision.clone(), ..Holding::default() };
+    let inbox = Inbox { replica, attachment, out: out.clone(), items: inbox, holding };
+    let unread = items.clone();
+    let held = Held { lease, node: &id, fence };
     tokio::try_join!(
         read(incoming, items, answers, &heard, replica.lease),
         inbox.run(hello.commands),
         outbox.run(&out, answered),
         tell_status(replica, &out),
-        keep_lease(replica, lease, &id, fence, &heard),
+        // A node that is not read because the inbox is full is not silent.
+        keep_lease(replica, held, &heard, || unread.capacity() == 0),
     )?;
     Ok(())
 }
@@ -229,7 +233,7 @@ async fn tell_status(replica: &Replica, out: &Out) -> Result<(), End> {
             Ok(Ok(())) => {
                 let players = *players.borrow_and_update();
                 out.send(control_message::Message::Status(v1::NetworkStatus { players })).await?;
-                tokio::time::sleep(STATUS).await;
+                sleep(STATUS).await;
             }
             // The sender lives as long as the replica.
             Ok(Err(_)) => return Err(Status::internal("presence is gone").into()),
@@ -238,23 +242,46 @@ async fn tell_status(replica: &Replica, out: &Out) -> Result<(), End> {
     }
 }
 
-/// Lets the lease live on while the node gives signs of life, and ends the stream when a newer one has begun elsewhere.
-async fn keep_lease(replica: &Replica, lease: LeaseId, node: &str, fence: StoreRevision, heard: &AtomicU64) -> Result<(), End> {
+/// The lease of a node that a stream keeps, and the revision that the stream began at.
+pub(super) struct Held<'a> {
+    pub(super) lease: LeaseId,
+    pub(super) node: &'a str,
+    pub(super) fence: StoreRevision,
+}
+
+/// Lets the lease live on while the node gives signs of life, and ends the stream when a newer one has begun elsewhere, or when the
+/// store could not be told for half the lease: another replica may reach it, and then there is time left to go on with the lease.
+pub(super) async fn keep_lease(replica: &Replica, held: Held<'_>, heard: &AtomicU64, is_unread: impl Fn() -> bool) -> Result<(), End> {
+    let (step, patience) = (replica.lease / 5, replica.lease / 2);
     let mut before = heard.load(Ordering::Relaxed);
+    let mut kept = Instant::now();
+    let mut next = kept + step;
     loop {
-        tokio::time::sleep(replica.lease / 5).await;
-        if replica.presence.stream_of(node).is_some_and(|(_, newest)| newest > fence) {
+        sleep_until(next).await;
+        if replica.presence.stream_of(held.node).is_some_and(|newest| newest > held.fence) {
             return Err(AttachError::Superseded.into());
         }
-        let now = heard.load(Ordering::Relaxed);
-        if now == before {
+        let (now, began) = (heard.load(Ordering::Relaxed), Instant::now());
+        next = began + step;
+        if now == before && !is_unread() {
             continue;
         }
-        match replica.store.lease_keep_alive(lease).await {
-            Ok(()) => before = now,
-            Err(StoreError::NoLease(_)) => return Err(AttachError::Superseded.into()),
-            // Its time stands still for a store that is away; if not, the next answer says so.
-            Err(error) => tracing::debug!(%error, node, "cannot keep the lease alive, trying again"),
+        // After a silence of the node the store still gets a moment to answer.
+        let until = next.max(kept + patience);
+        let problem = match timeout_at(until, replica.store.lease_keep_alive(held.lease)).await {
+            Ok(Ok(())) => {
+                (before, kept, next) = (now, began, Instant::now() + step);
+                continue;
+            }
+            Ok(Err(StoreError::NoLease(_))) => return Err(AttachError::Superseded.into()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the store does not answer".to_owned(),
+        };
+        tracing::debug!(node = held.node, problem, "cannot keep the lease alive, trying again");
+        if kept.elapsed() >= patience {
+            let why = format!("this replica could not keep the node's lease alive for {patience:?} ({problem}): attach to another");
+            return Err(Status::unavailable(why).into());
         }
+        next = next.min(kept + patience);
     }
 }

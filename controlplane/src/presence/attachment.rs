@@ -165,8 +165,8 @@ impl Attachment {
     }
 }
 
-/// The node's lease, if it still lives. That the store has the node's own fence under it is asked for as well: numbers of leases may
-/// come again (the embedded store counts from 1 at every start), and two nodes must never share one.
+/// The node's lease, if it still lives. That the store has the node's own fence under it is asked for as well: the number is what the
+/// node says, and whatever that is (another store's lease, another node's), two nodes must never share one.
 async fn resume(store: &dyn Store, node: &v1::Node) -> Result<Option<LeaseId>, StoreError> {
     if node.lease_id == 0 {
         return Ok(None);

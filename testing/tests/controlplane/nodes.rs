@@ -233,7 +233,7 @@ async fn a_node_that_speaks_out_of_turn_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_tells_the_nodes_and_presence_is_not_lost_to_a_number_that_comes_again() {
+async fn a_stop_tells_the_nodes_and_no_two_nodes_share_a_lease() {
     let folder = tempdir().expect("a folder");
     let replica = Replica::embedded(folder.path()).await;
     let (one, two) = (Hello::new("one"), Hello::new("two"));
@@ -243,7 +243,7 @@ async fn a_stop_tells_the_nodes_and_presence_is_not_lost_to_a_number_that_comes_
     let end = node.end().await.expect("a status");
     assert_eq!(end.code(), Code::Unavailable, "{end:?}");
 
-    // The embedded store forgets leases: after a restart the number may be another node's.
+    // The number that a node gives may be another node's: it gets a lease of its own.
     let replica = Replica::embedded(folder.path()).await;
     let mut admin = replica.admin().await;
     let second = two.attach(&replica).await;
@@ -252,6 +252,7 @@ async fn a_stop_tells_the_nodes_and_presence_is_not_lost_to_a_number_that_comes_
     assert_ne!(first.welcome.lease_id, second.welcome.lease_id);
     first.leave().await;
     assert_eq!(nodes(&mut admin).await.into_iter().map(|node| node.name).collect::<Vec<_>>(), ["two"]);
+    // The embedded store forgets leases.
     let first = Hello { lease, ..one }.attach(&replica).await;
     assert!(!first.welcome.lease_resumed);
 }

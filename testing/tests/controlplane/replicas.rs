@@ -1,15 +1,25 @@
 //! Two equal replicas on one real etcd.
 
+use std::time::{Duration, Instant};
+
+use moonbridge_controlplane::Config;
 use moonbridge_controlplane::config::StoreConfig;
 use moonbridge_proto::v1::session_event::Event;
 use moonbridge_proto::v1::{self, CommandState};
 use moonbridge_testing::etcd::Etcd;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use crate::support::{Hello, Replica, command, config, eventually, nodes, players, refused, session, set_backend, soon, transfer};
 
+fn on(url: String) -> Config {
+    config(StoreConfig::Etcd { endpoints: vec![url], prefix: "/test/".to_owned() })
+}
+
 async fn replica(etcd: &Etcd) -> Replica {
-    Replica::start(config(StoreConfig::Etcd { endpoints: vec![etcd.url()], prefix: "/test/".to_owned() })).await
+    Replica::start(on(etcd.url())).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,9 +132,9 @@ async fn with_the_store_frozen_no_call_hangs_and_all_recovers() {
     let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
     let node = hello.attach(&replica).await;
     etcd.stop().expect("frozen");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     refused(soon("an answer", admin.list_nodes(v1::ListNodesRequest::default())).await, Code::Unavailable, &["store is away"]);
-    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     etcd.go_on().expect("going on");
     // Its lease may have run out meanwhile or not: attached again it is there, and told of changes.
     let lease = node.welcome.lease_id;
@@ -143,9 +153,10 @@ async fn with_the_store_frozen_no_call_hangs_and_all_recovers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_the_store_away_streams_stay_up_calls_say_unavailable_and_all_recovers() {
+async fn with_the_store_away_for_a_moment_streams_stay_up_calls_say_unavailable_and_all_recovers() {
     let mut etcd = Etcd::start().await.expect("etcd");
-    let replica = replica(&etcd).await;
+    // Half of it is far more than etcd is away here.
+    let replica = Replica::start(Config { lease: Duration::from_secs(60), ..on(etcd.url()) }).await;
     let mut admin = replica.admin().await;
     set_backend(&mut admin, "lobby").await;
     let mut node = Hello::new("edge").sessions([session("Ann", "lobby")]).attach(&replica).await;
@@ -159,7 +170,7 @@ async fn with_the_store_away_streams_stay_up_calls_say_unavailable_and_all_recov
     let alive = |message| matches!(message, v1::control_message::Message::Heartbeat(_)).then_some(());
     node.next("sign of life", alive).await;
     let back = async {
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         etcd.restart().await.expect("etcd is back");
     };
     let (bob, ()) = (session("Bob", "lobby"), ());
@@ -174,4 +185,103 @@ async fn with_the_store_away_streams_stay_up_calls_say_unavailable_and_all_recov
     let sent = node.command().await;
     node.report(&sent.id, CommandState::Succeeded, "ok").await;
     assert_eq!(soon("the kick", kicked).await.expect("no panic").expect("kicked").into_inner().state(), CommandState::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_store_away_for_longer_nodes_are_sent_on_refused_at_once_and_back_when_it_is() {
+    let mut etcd = Etcd::start().await.expect("etcd");
+    let replica = replica(&etcd).await;
+    let mut admin = replica.admin().await;
+    set_backend(&mut admin, "lobby").await;
+    let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
+    let mut node = hello.attach(&replica).await;
+    node.take_push().await;
+    let lease = node.welcome.lease_id;
+    etcd.kill().expect("killed");
+    let away = Instant::now();
+    let end = node.end().await.expect("a status");
+    assert_eq!(end.code(), Code::Unavailable, "{end:?}");
+    assert!(end.message().contains("attach to another"), "{end:?}");
+    assert!(away.elapsed() < Duration::from_secs(10), "{:?}", away.elapsed());
+    let again = Hello { lease, ..hello };
+    let asked = Instant::now();
+    let refusal = again.try_attach(&replica).await.err().expect("refused");
+    assert_eq!(refusal.code(), Code::Unavailable, "{refusal:?}");
+    assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+    etcd.restart().await.expect("etcd is back");
+    let back = Instant::now();
+    let mut node = eventually("the node again", async || again.try_attach(&replica).await.ok()).await;
+    assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
+    node.take_push().await;
+    assert_eq!(players(&mut admin).await, ["Ann"]);
+}
+
+/// The one replica that is cut off sends its node to the other, which goes on with its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_leaves_a_replica_that_is_cut_off_before_its_presence_ends() {
+    let etcd = Etcd::start().await.expect("etcd");
+    let link = Link::to(etcd.url()).await;
+    let lease = Duration::from_secs(10);
+    let cut_off = Replica::start(Config { lease, ..on(link.url()) }).await;
+    let whole = Replica::start(Config { lease, ..on(etcd.url()) }).await;
+    let mut admin = whole.admin().await;
+    let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
+    let node = hello.attach(&cut_off).await;
+    let lease = node.welcome.lease_id;
+    assert_eq!(players(&mut admin).await, ["Ann"]);
+    link.cut();
+    let end = node.end().await.expect("a status");
+    assert_eq!(end.code(), Code::Unavailable, "{end:?}");
+    assert_eq!(players(&mut admin).await, ["Ann"], "there is time left");
+    let node = Hello { lease, ..hello }.attach(&whole).await;
+    assert!(node.welcome.lease_resumed);
+    assert_eq!(players(&mut admin).await, ["Ann"]);
+}
+
+/// A way to etcd that can be cut: from then on nothing gets through it, and no connection is told.
+struct Link {
+    port: u16,
+    cut: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Link {
+    async fn to(url: String) -> Self {
+        let etcd = url.strip_prefix("http://").expect("http").to_owned();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let link = listener.local_addr().expect("an address").port();
+        let cut = CancellationToken::new();
+        let is_cut = cut.clone();
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((mut near, _)) = listener.accept().await {
+                let (is_cut, etcd) = (is_cut.clone(), etcd.clone());
+                connections.spawn(async move {
+                    let pass = async {
+                        let mut far = TcpStream::connect(etcd).await?;
+                        tokio::io::copy_bidirectional(&mut near, &mut far).await
+                    };
+                    if is_cut.run_until_cancelled(pass).await.is_none() {
+                        // Held open.
+                        std::future::pending::<()>().await;
+                    }
+                });
+            }
+        });
+        Self { port: link, cut, task }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn cut(&self) {
+        self.cut.cancel();
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
