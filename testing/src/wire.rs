@@ -62,6 +62,15 @@ impl Wire {
         tokio::time::timeout(SOON, self.next()).await.context("no frame came")?
     }
 
+    /// Waits until so many bytes have come, without taking them.
+    pub async fn peek(&mut self, bytes: usize) -> anyhow::Result<()> {
+        while self.came.len() < bytes {
+            let read = tokio::time::timeout(SOON, self.stream.read_buf(&mut self.came)).await.context("no bytes came")??;
+            ensure!(read > 0, "the connection was closed");
+        }
+        Ok(())
+    }
+
     /// Reads up to the next frame with this id, past any other.
     pub async fn receive_id(&mut self, wanted: i32) -> anyhow::Result<Vec<u8>> {
         loop {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use moonbridge_testing::network::{Ran, Up};
 use moonbridge_testing::peer::{Backend, Kind, Player, Seen, Served};
-use moonbridge_testing::wire::{self, Wire};
+use moonbridge_testing::wire::{self, Ending, Wire};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -236,7 +236,78 @@ async fn what_speaks_of_the_old_world_stays_there() {
     }
     assert_eq!(outcome(&up, &id).await, ("succeeded".to_owned(), "ok".to_owned()));
     // The old connection was closed, with nothing more on it.
-    assert_eq!(old.ending(Duration::from_secs(20)).await, moonbridge_testing::wire::Ending::Closed(Vec::new()));
+    assert_eq!(old.ending(Duration::from_secs(20)).await, Ending::Closed(Vec::new()));
+}
+
+/// Lines said while a long frame of the old backend's keeps the pause waiting: held, and then released to whom they are for.
+async fn said_during_a_pause(frame_ends: bool) {
+    const LONG: usize = 200_000;
+    let (one, two) = (TcpListener::bind("127.0.0.1:0").await.expect("a port"), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+    let address = |listener: &TcpListener| listener.local_addr().expect("bound").to_string();
+    let up = Up::start(&["--backend", &format!("one={}", address(&one)), "--backend", &format!("two={}", address(&two))]).await;
+    let listen = up.listen;
+    let joining = tokio::spawn(async move { Wire::join(listen, "localhost", "Alice").await });
+    let mut old = Wire::accept(&one).await.expect("it is dialled");
+    old.login().await.expect("a login");
+    old.login_success("Alice").await.expect("it reads");
+    old.join_game(1, 0).await.expect("it reads");
+    let (mut player, _) = joining.await.expect("no panic").expect("a login");
+    up.cli.until(&["player", "list"], |rows| rows.len() == 1).await;
+
+    // Half of a frame that is too long to wait for in a buffer: it is cut through.
+    let mut long = Vec::new();
+    moonbridge_protocol::frame::put(&mut long, 0x70, |out| out.resize(out.len() + LONG, 0x5a));
+    old.write(&long[..LONG / 2]).await.expect("it reads");
+    player.peek(LONG / 4).await.expect("its beginning gets through");
+    let id = start_without_waiting(&up, "two").await;
+    let mut new = Wire::accept(&two).await.expect("it is dialled");
+    new.login().await.expect("a login");
+    new.login_success("Alice").await.expect("it reads");
+    new.join_game(2, -1).await.expect("it reads");
+    // Said one by one, so that some come before the pause and some in it. Each is at exactly one backend in the end.
+    for number in 0..200 {
+        player.send(0x01, &wire::string(&format!("line {number}"))).await.expect("it reads");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if frame_ends {
+        old.write(&long[LONG / 2..]).await.expect("it reads");
+    }
+    let ended = outcome(&up, &id).await;
+    let last = if frame_ends { &mut new } else { &mut old };
+    player.send(0x01, &wire::string("the last")).await.expect("it reads");
+    let mut at_last = Vec::new();
+    while at_last.last() != Some(&wire::string("the last")) {
+        at_last.push(last.receive_id(0x01).await.expect("a line"));
+    }
+    at_last.pop();
+    let mut all = Vec::new();
+    if frame_ends {
+        assert_eq!(ended, ("succeeded".to_owned(), "ok".to_owned()));
+        assert!(!at_last.is_empty(), "nothing was said in the pause: this test shows nothing");
+        player.receive_id(0x07).await.expect("the cutover's Respawn");
+        let Ending::Closed(rest) = old.ending(Duration::from_secs(20)).await else { panic!("the old connection stays open") };
+        let mut rest = rest.as_slice();
+        while let Some(frame) = moonbridge_protocol::frame::first(rest, usize::MAX).expect("frames") {
+            all.extend((frame.id == 0x01).then(|| frame.payload.to_vec()));
+            rest = &rest[frame.whole.len()..];
+        }
+    } else {
+        assert_eq!(ended, ("failed".to_owned(), "frame_stalled".to_owned()));
+        old.write(&long[LONG / 2..]).await.expect("it reads");
+        assert_eq!(player.receive_id(0x70).await.expect("the long frame").len(), LONG);
+    }
+    all.extend(at_last);
+    assert_eq!(all, (0..200).map(|number| wire::string(&format!("line {number}"))).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_during_a_pause_reaches_the_new_backend_in_order() {
+    said_during_a_pause(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_during_a_pause_that_fails_reaches_the_old_backend_in_order() {
+    said_during_a_pause(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
