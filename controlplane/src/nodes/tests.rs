@@ -1,7 +1,7 @@
 //! What a stream does while its store is away, on a store that the test takes away.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use moonbridge_proto::v1;
@@ -197,17 +197,25 @@ async fn an_ack_that_came_while_the_store_was_away_is_in_the_next_write() {
 
 #[test]
 fn a_stream_that_leaves_never_takes_out_a_newer_one() {
-    for _ in 0..500 {
+    for _ in 0..200 {
         let attached = Attached::default();
         let older = attached.enter("n");
-        let start = std::sync::Barrier::new(2);
+        let start = Barrier::new(3);
         let newer = std::thread::scope(|scope| {
+            // Both wait for the lock, so that they meet in either order.
+            let held = attached.newest.lock().expect("whole");
+            let newer = scope.spawn(|| {
+                start.wait();
+                attached.enter("n")
+            });
             scope.spawn(|| {
                 start.wait();
                 attached.leave("n", &older);
             });
             start.wait();
-            attached.enter("n")
+            (0..20).for_each(|_| std::thread::yield_now());
+            drop(held);
+            newer.join().expect("no panic")
         });
         // It is in the list, so that the next one ends it.
         attached.enter("n");
