@@ -15,6 +15,7 @@ use moonbridge_protocol::version::{Clientbound, Version};
 use moonbridge_protocol::{forwarding, wire::WireError};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use uuid::Uuid;
 
@@ -114,7 +115,7 @@ pub(crate) struct Times {
 }
 
 /// A backend that has not taken the player.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Refusal {
     /// One of a bounded set: `dial_failed`, `login_refused`, `login_stalled`, `candidate_closed`, `backend_garbage`,
     /// `backend_online_mode`, `no_buffer`, `no_backend`.
@@ -125,15 +126,17 @@ pub(crate) struct Refusal {
     pub(crate) text: Option<Text>,
     /// When the connection stood, if it came to that.
     pub(crate) connected: Option<SystemTime>,
+    /// The close of a connection that had become a session there: before it has ended, no other backend is tried.
+    pub(crate) closing: Option<JoinHandle<()>>,
 }
 
 impl Refusal {
     pub(crate) fn new(reason: &'static str, detail: impl Into<String>) -> Refusal {
-        Refusal { reason, detail: detail.into(), text: None, connected: None }
+        Refusal { reason, detail: detail.into(), text: None, connected: None, closing: None }
     }
 
     fn said(text: Text) -> Refusal {
-        Refusal { reason: "login_refused", detail: text.plain(), text: Some(text), connected: None }
+        Refusal { reason: "login_refused", detail: text.plain(), text: Some(text), connected: None, closing: None }
     }
 
     fn field(packet: &'static str) -> impl FnOnce(WireError) -> Refusal {
@@ -152,8 +155,8 @@ impl From<Trouble> for Refusal {
     }
 }
 
-/// Dials `backend` and logs the player in there. A connection that fails after its Login Success is closed, and the close
-/// awaited, before this returns: such a backend has made a session of it, and a player must not have two.
+/// Dials `backend` and logs the player in there. A connection that fails after its Login Success has become a session of the
+/// backend's, and a player must not have two: its close is under way when this returns ([`Refusal::closing`]).
 pub(crate) async fn enter(backend: &Backend, player: &Player, until: Until, limits: Limits) -> Result<Entered, Refusal> {
     let began = SystemTime::now();
     let stream = dial(&backend.address, &limits).await?;
@@ -167,8 +170,8 @@ pub(crate) async fn enter(backend: &Backend, player: &Player, until: Until, limi
         Until::JoinGame => match reach_world(&mut conn, player.version, &mut held, &limits).await {
             Ok(join) => Some(join),
             Err(refusal) => {
-                conn::close(conn.into_parts().0, CLOSE).await;
-                return Err(refused(refusal));
+                let closing = tokio::spawn(conn::close(conn.into_parts().0, CLOSE));
+                return Err(Refusal { closing: Some(closing), ..refused(refusal) });
             }
         },
     };

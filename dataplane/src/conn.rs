@@ -31,25 +31,30 @@ pub(crate) struct OwnFrame {
 pub(crate) struct Conn {
     stream: TcpStream,
     inbox: Vec<u8>,
+    /// Bytes at the inbox's front that were taken.
+    taken: usize,
 }
 
 impl Conn {
     pub(crate) fn new(stream: TcpStream) -> Conn {
-        Conn { stream, inbox: Vec::new() }
+        Conn { stream, inbox: Vec::new(), taken: 0 }
     }
 
     /// What has come and was not taken.
     pub(crate) fn inbox(&self) -> &[u8] {
-        &self.inbox
+        &self.inbox[self.taken..]
     }
 
     /// The socket and what was read but not taken.
-    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+    pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>) {
+        self.inbox.drain(..self.taken);
         (self.stream, self.inbox)
     }
 
     /// Reads what there is, at most `limit` bytes, behind what waits already. 0 means the end.
     pub(crate) async fn fill(&mut self, limit: usize) -> io::Result<usize> {
+        self.inbox.drain(..self.taken);
+        self.taken = 0;
         let (stream, inbox) = (&mut self.stream, &mut self.inbox);
         poll_fn(|cx| {
             with_read_buffer(0, |space| {
@@ -66,19 +71,21 @@ impl Conn {
     pub(crate) async fn frame(&mut self, limit: usize, deadline: Instant) -> Result<OwnFrame, Trouble> {
         let began = Instant::now();
         loop {
-            // Some 1.7 clients send empty frames.
-            let empty = self.inbox.iter().take_while(|&&byte| byte == 0).count();
-            self.inbox.drain(..empty);
-            if let Some(frame) = frame::first(&self.inbox, limit)? {
-                let own = OwnFrame { id: frame.id, payload: frame.payload.to_vec(), whole: frame.whole.to_vec() };
-                self.inbox.drain(..own.whole.len());
-                if self.inbox.is_empty() {
-                    self.inbox = Vec::new();
+            if let Some(frame) = frame::first(self.inbox(), limit)? {
+                // Some 1.7 clients send empty frames.
+                let own =
+                    (!frame.is_empty()).then(|| OwnFrame { id: frame.id, payload: frame.payload.to_vec(), whole: frame.whole.to_vec() });
+                self.taken += frame.whole.len();
+                if self.taken == self.inbox.len() {
+                    (self.inbox, self.taken) = (Vec::new(), 0);
                 }
-                return Ok(own);
+                match own {
+                    Some(own) => return Ok(own),
+                    None => continue,
+                }
             }
             // No more is taken than one frame needs: what a stranger can make us hold is bounded by `limit`.
-            let room = (limit + MAX_HEADER).saturating_sub(self.inbox.len()).max(1);
+            let room = (limit + MAX_HEADER).saturating_sub(self.inbox().len()).max(1);
             match timeout_at(deadline, self.fill(room)).await {
                 Err(_) => return Err(Trouble::TimedOut(deadline.saturating_duration_since(began))),
                 Ok(Ok(0)) => return Err(Trouble::Closed),
@@ -98,8 +105,8 @@ impl Conn {
 
     /// Waits until the peer hangs up, keeping at most `limit` bytes of what it sends meanwhile (then waits no more).
     pub(crate) async fn closed(&mut self, limit: usize) {
-        while self.inbox.len() < limit {
-            if matches!(self.fill(limit - self.inbox.len()).await, Ok(0) | Err(_)) {
+        while self.inbox().len() < limit {
+            if matches!(self.fill(limit - self.inbox().len()).await, Ok(0) | Err(_)) {
                 return;
             }
         }

@@ -61,7 +61,14 @@ async fn before_play(
 ) -> Result<Option<Box<Play>>, SessionError> {
     let accepted = SystemTime::now();
     let mut conn = Conn::new(stream);
-    let hello = match until_shutdown(&node, handshake::greet(&mut conn, &node.config.timeouts)).await? {
+    let greeting = match until_shutdown(&node, handshake::greet(&mut conn, &node.config.timeouts)).await {
+        Ok(greeting) => greeting,
+        Err(error) => {
+            conn.finish(&[], login::PATIENCE).await;
+            return Err(error);
+        }
+    };
+    let hello = match greeting {
         Greeting::LegacyPing(ping) => return status::answer_legacy(conn, &node, &ping).await.map(|()| None),
         Greeting::Hello(hello) => hello,
     };

@@ -17,12 +17,17 @@ pub enum Asker {
 pub enum Answer {
     /// To this asker, with the id it asked with.
     To(Asker, i64),
+    /// To nobody: it was asked so long ago that the question is forgotten, or is answered a second time.
+    Late,
     /// None of ours: a sign of life (a 1.7.10 client sends id 0 each second while it shows "Downloading terrain").
     Unasked,
 }
 
-/// Most questions that wait for an answer; beyond it the oldest is forgotten (its late answer then counts as unasked).
+/// Most questions that wait for an answer; beyond it the oldest is forgotten.
 pub const MAX_OUTSTANDING: usize = 64;
+
+/// Where the ids begin that the player is asked with: far from those that a client may make up itself.
+const FIRST: i64 = 1 << 30;
 
 #[derive(Debug, Clone, Copy)]
 struct Question {
@@ -42,7 +47,7 @@ impl Ledger {
     /// Notes that `asker` asks with `id`; returns the id to ask the player with: positive, never 0, unlike all that are
     /// outstanding, and of 31 bits, so that it fits every version's field.
     pub fn ask(&mut self, asker: Asker, id: i64) -> i64 {
-        self.last = if self.last >= i64::from(i32::MAX) { 1 } else { self.last + 1 };
+        self.last = if self.last == 0 || self.last >= i64::from(i32::MAX) { FIRST } else { self.last + 1 };
         if self.outstanding.capacity() == 0 {
             self.outstanding.reserve_exact(MAX_OUTSTANDING);
         }
@@ -55,11 +60,10 @@ impl Ledger {
 
     /// Takes the question that the player's answer `id` belongs to. Answers may come in any order.
     pub fn answer(&mut self, id: i64) -> Answer {
-        match self.outstanding.iter().position(|question| question.asked_as == id) {
-            Some(index) => match self.outstanding.remove(index) {
-                Some(question) => Answer::To(question.asker, question.id),
-                None => Answer::Unasked,
-            },
+        let index = self.outstanding.iter().position(|question| question.asked_as == id);
+        match index.and_then(|index| self.outstanding.remove(index)) {
+            Some(question) => Answer::To(question.asker, question.id),
+            None if (FIRST..=self.last).contains(&id) => Answer::Late,
             None => Answer::Unasked,
         }
     }
@@ -88,9 +92,9 @@ mod tests {
         let mut ledger = Ledger { last: i64::from(i32::MAX) - 2, ..Ledger::default() };
         let asked: Vec<i64> = (0..5).map(|id| ledger.ask(Asker::Node, id)).collect();
         let top = i64::from(i32::MAX);
-        assert_eq!(asked, [top - 1, top, 1, 2, 3]);
+        assert_eq!(asked, [top - 1, top, FIRST, FIRST + 1, FIRST + 2]);
         assert_eq!(ledger.answer(top), Answer::To(Asker::Node, 1));
-        assert_eq!(ledger.answer(1), Answer::To(Asker::Node, 2));
+        assert_eq!(ledger.answer(FIRST), Answer::To(Asker::Node, 2));
     }
 
     #[test]

@@ -18,8 +18,8 @@ use crate::text::{MAX_JSON, Text};
 use crate::version::{Clientbound, Serverbound, Version};
 use crate::wire::{Reader, WireError, put_string, put_varint};
 
-/// The longest level type, in UTF-16 units.
-const MAX_LEVEL_TYPE: usize = 16;
+/// The longest level type taken, in UTF-16 units; vanilla's have at most 16.
+const MAX_LEVEL_TYPE: usize = 256;
 
 /// The longest line of serverbound chat that is read, in UTF-16 units. (1.7 clients send at most 100, later ones 256.)
 pub const MAX_CHAT: usize = 256;
@@ -71,19 +71,17 @@ pub struct JoinGame {
 }
 
 impl JoinGame {
-    /// Reads Join Game.
+    /// Reads Join Game. Whatever mods append to it, and a level type longer than vanilla's, are no reason to refuse a world.
     pub fn read(_version: &Version, payload: &[u8]) -> Result<JoinGame, WireError> {
         let mut reader = Reader::new(payload);
-        let join = JoinGame {
+        Ok(JoinGame {
             entity_id: reader.i32()?,
             gamemode: reader.u8()?,
             dimension: reader.i8()?.into(),
             difficulty: reader.u8()?,
             max_players: reader.u8()?,
             level_type: reader.string(MAX_LEVEL_TYPE)?.to_owned(),
-        };
-        reader.finish()?;
-        Ok(join)
+        })
     }
 
     /// Appends Join Game. Of the dimension goes the low byte, as a Forge server sends it.

@@ -25,10 +25,13 @@ pub(super) enum Dispatched {
     Ended(Outcome),
 }
 
-/// A deadline by this machine's clock; 0 is none.
+/// What a session keeps of a command's time to tell how it ended, before the record is marked expired.
+const TO_TELL: Duration = Duration::from_millis(300);
+
+/// A deadline by this machine's clock, in time to tell of it; 0 is none.
 fn deadline(unix_ms: i64) -> Option<Instant> {
     let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(unix_ms).ok().filter(|&ms| ms > 0)?);
-    Some(Instant::now() + at.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
+    Some(Instant::now() + at.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO).saturating_sub(TO_TELL))
 }
 
 /// Carries out a command that was not seen before and is not late.

@@ -4,8 +4,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use futures::FutureExt;
 use moonbridge_protocol::walk::Walker;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::buffer::Buffer;
@@ -125,6 +126,13 @@ impl Link {
             }
         }
         Poll::Ready(())
+    }
+
+    /// Whether the peer has closed or reset its side, though what it sent before has not been read.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        let ready = self.stream.ready(Interest::READABLE | Interest::ERROR).now_or_never();
+        matches!(ready, Some(Ok(ready)) if ready.is_read_closed() || ready.is_error())
+            || matches!(self.stream.take_error(), Ok(Some(_)) | Err(_))
     }
 
     /// What was seen of the peer since the last call.

@@ -3,6 +3,9 @@
 //! [`Play::run`] is the loop: a *turn* ([`turn`]) moves bytes until something happens that is not bytes, and the loop deals
 //! with that. What the session *is* stands in [`state::State`]; how it moves is in [`transfer`], [`cutover`] and [`fallback`].
 
+#[cfg(test)]
+pub(crate) use self::leaving::LINGER;
+
 mod cutover;
 mod fallback;
 mod leaving;
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moonbridge_proto::v1;
+use moonbridge_protocol::keep_alive::Asker;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::{frame, play as packets};
 use tokio::net::TcpStream;
@@ -144,6 +148,10 @@ impl End {
         End { reason, text: Some(text), error: None }
     }
 
+    fn saying(self, text: &str) -> End {
+        End { text: Some(Text::legacy(text)), ..self }
+    }
+
     fn trouble(reason: &'static str, side: Side, kind: Kind, detail: impl std::fmt::Display) -> End {
         End { reason, text: None, error: Some(SessionError::new(Phase::Play, side, kind, detail)) }
     }
@@ -192,6 +200,7 @@ impl Play {
 
     /// Runs the session to its end; says how it ended.
     pub(crate) async fn run(mut self: Box<Self>) -> End {
+        self.set_timer(Instant::now());
         let mut end = loop {
             let event = poll_fn(|cx| self.poll_turn(cx)).await;
             if let Some(end) = self.handle(event) {
@@ -219,7 +228,10 @@ impl Play {
         match event {
             Event::Player(halt) => Some(player_end(halt)),
             Event::Backend(halt) => self.backend_halted(halt),
-            Event::Flood => Some(End::trouble("empty_frames", Side::Player, Kind::Malformed, "too many empty frames in one second")),
+            Event::Flood => {
+                let end = End::trouble("empty_frames", Side::Player, Kind::Malformed, "too many empty frames in one second");
+                Some(end.saying("Your client sent too many empty packets."))
+            }
             Event::Command(command) => self.command(command),
             Event::Arrived(arrival) => self.arrived(arrival),
             Event::Paused => {
@@ -272,8 +284,6 @@ impl Play {
     /// Looks at every clock there is.
     fn clocks(&mut self) -> Option<End> {
         let now = Instant::now();
-        let node = self.node.clone();
-        let timeouts = &node.config.timeouts;
         self.retire_leaving(now);
         if self.fence.is_some_and(|deadline| deadline <= now) && self.player.walker.at_boundary() {
             self.fence = None;
@@ -286,42 +296,61 @@ impl Play {
         {
             self.pause_failed();
         }
-        if self.current.is_none() {
-            let version = self.state.version;
-            let id = self.state.ledger.ask(moonbridge_protocol::keep_alive::Asker::Node, 0);
-            self.player.out.write(|out| packets::put_keep_alive_clientbound(out, version, id));
-        }
+        let end = self.signs_of_life(now);
+        self.set_timer(now);
+        end
+    }
+
+    /// Looks whether both peers are alive. A player that its backend sends nothing is asked by the node: clients give up after
+    /// 20 s of silence, and its answers tell whether it is the player that is gone.
+    fn signs_of_life(&mut self, now: Instant) -> Option<End> {
+        let node = self.node.clone();
+        let timeouts = &node.config.timeouts;
         let waited = now.saturating_duration_since(self.looked);
         self.looked = now;
         let player_full = !self.player.out.is_empty();
         let backend_full = self.current.as_ref().is_some_and(|current| !current.link.out.is_empty());
-        let read_from_player = !backend_full && self.held.len() < self.node.config.limits.transfer_buffer;
+        if backend_full && self.player.has_hung_up() {
+            return Some(End::quiet("player_left"));
+        }
+        let mut dead = None;
+        if let Some(current) = &mut self.current {
+            current.quiet.note(&mut current.link, waited, !player_full);
+            // Before the first world a client shows nothing but "Logging in": nobody waits there for long.
+            let first = !self.state.in_world && !self.state.forge;
+            let patience = if first { timeouts.backend_read.min(timeouts.login) } else { timeouts.backend_read };
+            if current.quiet.read >= patience || current.quiet.write >= timeouts.write_stall {
+                dead = Some(format!("{} does not answer", current.name));
+            }
+        }
+        if let Some(reason) = dead {
+            return self.lose_backend("backend_timed_out", Text::legacy(&reason));
+        }
+        let silent = self.current.as_ref().is_none_or(|current| current.quiet.read >= FEED);
+        if silent && self.may_inject() {
+            let version = self.state.version;
+            let id = self.state.ledger.ask(Asker::Node, 0);
+            self.player.out.write(|out| packets::put_keep_alive_clientbound(out, version, id));
+        }
+        let read_from_player = !backend_full && self.held.len() < node.config.limits.transfer_buffer;
         self.quiet.note(&mut self.player, waited, read_from_player);
         if self.quiet.read >= timeouts.player_read {
             let detail = format!("the player sent nothing for {:?}", timeouts.player_read);
-            return Some(End::trouble("player_timed_out", Side::Player, Kind::TimedOut, detail));
+            return Some(End::trouble("player_timed_out", Side::Player, Kind::TimedOut, detail).saying("Timed out"));
         }
         if self.quiet.write >= timeouts.write_stall {
             let detail = format!("the player took nothing for {:?}", timeouts.write_stall);
             return Some(End::trouble("player_stalled", Side::Player, Kind::TimedOut, detail));
         }
-        let mut dead = None;
-        if let Some(current) = &mut self.current {
-            current.quiet.note(&mut current.link, waited, !player_full);
-            if current.quiet.read >= timeouts.backend_read || current.quiet.write >= timeouts.write_stall {
-                dead = Some(format!("{} has not answered for too long", current.name));
-            }
-        }
-        let end = dead.and_then(|reason| self.lose_backend("backend_timed_out", Text::legacy(&reason)));
-        self.set_timer(now);
-        end
+        None
     }
 
     /// Closes connections whose time to say their last is over.
     fn retire_leaving(&mut self, now: Instant) {
+        let patience = self.node.config.timeouts.write_stall;
         let dropped = &mut self.state.dropped;
         self.leaving.retain(|leaving| {
-            let stays = leaving.deadline > now;
+            let stays = leaving.deadline(patience) > now;
             if !stays {
                 *dropped += leaving.dropped;
             }

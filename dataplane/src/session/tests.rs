@@ -417,6 +417,9 @@ async fn a_flood_of_empty_frames_ends_the_session_and_a_few_do_not_reach_the_bac
     player.say("after").await;
     backend.is_told("after").await;
     player.send(|out| out.extend_from_slice(&[0; 500])).await;
+    let (kind, frame) = player.clientbound().await;
+    assert_eq!(kind, Clientbound::Disconnect);
+    assert!(packets::read_disconnect(&frame.payload).plain().contains("too many empty packets"));
     player.ends().await;
     backend.ends().await;
 }
@@ -462,4 +465,95 @@ async fn a_kick_is_read_though_nothing_can_be_written_any_more() {
     player.joins(9, -1).await;
     player.respawns(0).await;
     player.hears("You were moved to arena: banned for a reason").await;
+}
+
+#[tokio::test]
+async fn a_backend_that_falls_silent_before_its_first_world_is_left() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.login = Duration::from_millis(300));
+    let (mut player, _silent) = log_in(&node, &lobby, "Steve").await;
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    let join = loop {
+        match player.clientbound().await {
+            // While no backend serves it, the node does.
+            (Clientbound::KeepAlive, _) => {}
+            (kind, frame) => break (kind, frame.payload[..6].to_vec()),
+        }
+    };
+    assert_eq!(join, (Clientbound::JoinGame, vec![0, 0, 0, 9, 0, 0]), "as it is: there was no world before");
+    player.hears("You were moved to arena: lobby does not answer").await;
+}
+
+#[tokio::test]
+async fn a_player_whose_backend_is_silent_is_asked_by_the_node_and_then_moved() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.backend_read = Duration::from_secs(3));
+    let (mut player, _silent) = play(&node, &lobby, "Steve").await;
+    let (kind, frame) = player.clientbound().await;
+    assert_eq!(kind, Clientbound::KeepAlive);
+    let id = packets::read_keep_alive(v5(), &frame.payload).expect("an id");
+    player.send(|out| packets::put_keep_alive_serverbound(out, v5(), id)).await;
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    loop {
+        match player.clientbound().await {
+            (Clientbound::KeepAlive, _) => {}
+            (kind, frame) => {
+                assert_eq!((kind, &frame.payload[..4]), (Clientbound::JoinGame, &[0, 0, 0, 9][..]));
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_player_that_hangs_up_is_gone_though_its_backend_takes_nothing() {
+    let lobby = host("lobby").await;
+    let node = node(&[&lobby], OnKick::Fallback, |config| config.timeouts.login = Duration::from_millis(200));
+    let (mut player, _stuck) = play(&node, &lobby, "Steve").await;
+    // Until nothing more goes in: the way to the backend is full.
+    let block = vec![0; 60_000];
+    let mut out = Vec::new();
+    frame::put(&mut out, 0x50, |out| out.extend_from_slice(&block));
+    while player.0.write(&out, tokio::time::Instant::now() + Duration::from_millis(300)).await.is_ok() {}
+    drop(player);
+    let ended = async {
+        while !node.registry.is_empty() {
+            node.registry.changed().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.expect("the session has ended");
+}
+
+#[tokio::test]
+async fn what_was_under_way_to_a_slow_backend_still_gets_there_after_a_transfer() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
+    let (mut player, mut slow) = play(&node, &lobby, "Steve").await;
+    // More than the sockets hold, unread by the backend for longer than it may linger once it has everything.
+    let mut sent = 0;
+    let mut out = Vec::new();
+    frame::put(&mut out, 0x50, |out| out.extend_from_slice(&[1; 60_000]));
+    while player.0.write(&out, tokio::time::Instant::now() + Duration::from_millis(300)).await.is_ok() {
+        sent += 1;
+    }
+    let moved = transfer(&node, "arena");
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    player.joins(9, -1).await;
+    assert!(outcome(moved).await.succeeded);
+    tokio::time::sleep(super::play::LINGER + Duration::from_millis(500)).await;
+    let mut received = 0;
+    while let Ok(frame) = slow.0.frame(frame::MAX_FRAME, tokio::time::Instant::now() + PATIENCE).await {
+        assert_eq!(frame.id, 0x50);
+        received += 1;
+    }
+    // The rest went to the new backend, a frame cut by the writer's deadline among it.
+    assert!(received > 0 && received <= sent + 1, "{received} of {sent}");
+    let mut rest = 0;
+    while received + rest < sent {
+        assert_eq!(new.frame().await.id, 0x50);
+        rest += 1;
+    }
 }

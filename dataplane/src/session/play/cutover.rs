@@ -1,6 +1,6 @@
 //! The cutover: the moment the player's world switches.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use moonbridge_protocol::switch;
 use moonbridge_protocol::text::Text;
@@ -14,11 +14,8 @@ use crate::backend::{Entered, Held};
 use crate::relay::link::Link;
 use crate::trace::Steps;
 
-/// How long the backend that was left may go on saying what was under way.
-pub(super) const LINGER: Duration = Duration::from_secs(2);
-
 /// Connections on their way out at a time; the oldest is cut short for one more.
-const MAX_LEAVING: usize = 4;
+const MAX_LEAVING: usize = 16;
 
 /// A cutover that the player's socket has not wholly taken yet.
 pub(super) struct Replaying {
@@ -64,7 +61,7 @@ impl Play {
         }
         if let Some(mut old) = self.current.replace(Current { name: backend.clone(), link, quiet: Quiet::default() }) {
             old.link.out.extend(&answers);
-            self.leave(Leaving::new(old.link, now + LINGER));
+            self.leave(Leaving::new(old.link, now));
         }
         self.registration.moved(&backend);
         self.entered = now;

@@ -7,7 +7,7 @@ use moonbridge_protocol::text::Text;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::cutover::LINGER;
+use super::leaving::LINGER;
 use super::transfer::{Cause, Entering, Moving, close_later, enter};
 use super::{End, Play};
 use crate::backend::Refusal;
@@ -77,7 +77,10 @@ impl Play {
                 let share = deadline.saturating_duration_since(Instant::now()) / (tries - index) as u32;
                 match enter(node.clone(), backend.clone(), facts.clone(), Instant::now() + share).await {
                     Ok(arrived) => return Ok(arrived),
-                    Err(Refusal { reason, detail, .. }) => {
+                    Err(Refusal { reason, detail, closing, .. }) => {
+                        if let Some(closing) = closing {
+                            let _ = closing.await;
+                        }
                         tracing::info!(player = facts.name, backend = backend.name, reason, detail, "a fallback did not take the player");
                     }
                 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use moonbridge_protocol::frame::{self, MAX_FRAME, MAX_HEADER};
 use moonbridge_protocol::version::{Clientbound, Version};
@@ -14,6 +15,9 @@ use tokio::time::Instant;
 use crate::relay::READS_A_TURN;
 use crate::relay::buffer::{Buffer, with_read_buffer};
 use crate::relay::link::Link;
+
+/// How long a backend that was left may go on saying what was under way.
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// Player bytes waiting beyond which the chat waits, too.
 const HIGH_WATER: usize = 256 * 1024;
@@ -27,14 +31,22 @@ pub(crate) struct Leaving {
     shut: bool,
     /// Frames that were not delivered.
     pub(crate) dropped: u64,
-    /// It is closed by then, whatever it still has to say.
-    pub(crate) deadline: Instant,
+    /// Since when it has all that was for it.
+    since: Instant,
+    /// When it was left.
+    left: Instant,
 }
 
 impl Leaving {
-    pub(crate) fn new(link: Link, deadline: Instant) -> Leaving {
+    pub(crate) fn new(link: Link, now: Instant) -> Leaving {
         let (stream, unread, out) = link.into_parts();
-        Leaving { stream, inbox: unread.as_slice().to_vec(), out, shut: false, dropped: 0, deadline }
+        Leaving { stream, inbox: unread.as_slice().to_vec(), out, shut: false, dropped: 0, since: now, left: now }
+    }
+
+    /// When it is closed whatever it still has to say: [`LINGER`] after it has taken what was on its way to it, for which it
+    /// gets `patience`.
+    pub(crate) fn deadline(&self, patience: Duration) -> Instant {
+        if self.out.is_empty() { self.since + LINGER } else { self.left + patience }
     }
 
     /// Goes on with it; ready when it is over. Chat goes to `player`, if that is given and not too full.
@@ -61,6 +73,7 @@ impl Leaving {
         while !self.out.is_empty() {
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, self.out.as_slice()) else { return Ok(()) };
             self.out.consume(written?);
+            self.since = Instant::now();
         }
         if !self.shut
             && let Poll::Ready(shut) = Pin::new(&mut self.stream).poll_shutdown(cx)

@@ -123,7 +123,7 @@ impl State {
                         play::write_keep_alive(self.version, frame.payload, id);
                         Verdict::Pass
                     }
-                    Answer::To(..) => Verdict::Drop,
+                    Answer::To(..) | Answer::Late => Verdict::Drop,
                     Answer::Unasked => Verdict::Pass,
                 }
             }
@@ -170,7 +170,7 @@ impl State {
             match self.ledger.answer(id) {
                 Answer::To(Asker::Backend(number), id) if number == self.number => answer(id),
                 Answer::Unasked => answer(id),
-                Answer::To(..) => {}
+                Answer::To(..) | Answer::Late => {}
             }
         }
         Verdict::Drop

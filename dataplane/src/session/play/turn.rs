@@ -1,6 +1,7 @@
 //! One turn of a session in play: everything that is ready is moved, until something else happens.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -108,16 +109,19 @@ impl Play {
 
     /// Sets the timer to the next clock that can be due.
     pub(super) fn set_timer(&mut self, now: Instant) {
-        let mut next = now + TICK;
+        let timeouts = &self.node.config.timeouts;
+        let shortest = timeouts.backend_read.min(timeouts.player_read).min(timeouts.write_stall).min(timeouts.login);
+        let mut next = now + TICK.min(shortest / 2).max(Duration::from_millis(50));
         let pause = match &self.moving {
             Moving::Pausing { deadline, .. } => Some(*deadline),
             _ => None,
         };
         let feed = self.current.is_none().then(|| now + FEED);
-        let leaving = self.leaving.iter().map(|leaving| leaving.deadline).min();
+        let patience = timeouts.write_stall;
+        let leaving = self.leaving.iter().map(|leaving| leaving.deadline(patience)).min();
         for clock in [pause, feed, leaving, self.fence].into_iter().flatten() {
             // A fence that waits for a frame boundary is due already: look again soon.
-            next = next.min(clock.max(now + std::time::Duration::from_millis(50)));
+            next = next.min(clock.max(now + Duration::from_millis(50)));
         }
         self.timer.as_mut().reset(next);
     }
