@@ -1,6 +1,7 @@
 //! Logs and traces: set-up, and a way out that never holds anybody up.
 //!
-//! Logs go to stderr. Traces go to an OTLP/gRPC collector if one is configured, by a thread of their own behind a bounded queue:
+//! Logs go to stderr, written by a thread of their own behind a bounded queue: a pipe that nobody reads or a full disk costs log
+//! lines, never a player. Traces go to an OTLP/gRPC collector if one is configured, by a thread of their own behind a bounded queue:
 //! a dead or slow collector loses telemetry and nothing else. Without a collector nothing is queued at all.
 
 mod export;
@@ -10,6 +11,7 @@ pub mod trace;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::Fields;
@@ -47,21 +49,18 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Guard {
     sink: Option<std::sync::Arc<export::Sink>>,
+    /// Writes the last lines when dropped, for at most about a second. `None` if this process had its logs already.
+    _logs: Option<WorkerGuard>,
 }
 
 /// Sets up logs and traces of this process. Never blocks and never fails: what cannot be set up is logged and left out.
 ///
 /// Logs keep the set-up of the first call in a process; traces go where the last call says.
 pub fn init(service: &'static str, options: Options) -> Guard {
-    init_logs(&options);
-    let Some(endpoint) = endpoint(&options) else { return Guard { sink: None } };
-    match check_endpoint(&endpoint).and_then(|()| export::start(service, endpoint)) {
-        Ok(sink) => Guard { sink: Some(sink) },
-        Err(reason) => {
-            tracing::warn!(reason, "no traces are exported");
-            Guard { sink: None }
-        }
-    }
+    let logs = init_logs(&options);
+    let started = endpoint(&options).map(|endpoint| check_endpoint(&endpoint).and_then(|()| export::start(service, endpoint)));
+    let sink = started.and_then(|started| started.inspect_err(|reason| tracing::warn!(reason, "no traces are exported")).ok());
+    Guard { sink, _logs: logs }
 }
 
 impl Guard {
@@ -118,21 +117,24 @@ fn endpoint(options: &Options) -> Option<String> {
     configured.or_else(|| given("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")).or_else(|| given("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
-fn init_logs(options: &Options) {
+fn init_logs(options: &Options) -> Option<WorkerGuard> {
     let asked = std::env::var("RUST_LOG").ok().filter(|value| !value.is_empty());
     let (filter, wrong) = match asked.as_deref().map(EnvFilter::try_new) {
         Some(Ok(filter)) => (filter, None),
         Some(Err(error)) => (EnvFilter::new(options.level), Some(error)),
         None => (EnvFilter::new(options.level), None),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (writer, guard) = NonBlockingBuilder::default().thread_name("log").finish(std::io::stderr());
+    // What cannot be written is lost: tracing's own complaint about it would panic whoever logs, if stderr is gone.
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     let builder = builder.with_ansi(std::io::stderr().is_terminal());
     // An error means that this process has its logs already.
-    let _ = match options.log {
+    let installed = match options.log {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     if let Some(error) = wrong {
         tracing::warn!(%error, "RUST_LOG is not a filter; using {:?}", options.level);
     }
+    installed.is_ok().then_some(guard)
 }
