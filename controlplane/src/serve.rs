@@ -1,5 +1,8 @@
-//! A replica's life: open the store, catch up with it, serve, and end in good order.
+//! A replica's life: open the store, catch up with it, serve, and end in good order. A store that is lost ([`Store::lost`]) is opened
+//! anew, and everything begins again on the same listener.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,26 +58,73 @@ pub(crate) async fn run(config: Config, shutdown: CancellationToken, ready: ones
     let settings = config.settings.as_ref().map(read_settings).transpose()?;
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
     let listen = listener.local_addr()?;
+    // Kept open while the store is opened anew: who connects meanwhile waits.
+    let listener = listener.into_std()?;
 
-    let Some(store) = open(&config, &shutdown).await? else { return Ok(()) };
-    // A child, so that every way out of here ends the tasks.
-    let stop = shutdown.child_token();
-    let _stop = stop.clone().drop_guard();
-    let replica = Replica::new(config.name.clone(), config.lease, store, stop);
-    let mut tasks = JoinSet::new();
-    replica.spawn(&mut tasks);
-    if replica.synced().await {
-        if let Some(settings) = settings {
-            resources::change_settings(&*replica.store, |current| settings.apply(current)).await.context("cannot write the settings")?;
-        }
-        tracing::info!(%listen, name = replica.name, store = replica.store.id(), tls = config.tls.is_some(), "the control plane serves");
-        // Nobody may wait for it.
-        let _ = ready.send(Ready { listen });
-        serve(server, listener, &replica, Auth::new(token)).await?;
+    let mut service = Service { server, listener, listen, settings, auth: Auth::new(token), ready: Some(ready) };
+    let mut lost = None;
+    while let Some(store) = open(&config, lost.as_deref(), &shutdown).await? {
+        let id = store.id().to_owned();
+        let Some(why) = service.live(&config, store, &shutdown).await? else { break };
+        tracing::error!(store = id, why, "the store is lost: it is opened anew, and the nodes attach again");
+        lost = Some(id);
     }
-    replica.shutdown.cancel();
-    while tasks.join_next().await.is_some() {}
     Ok(())
+}
+
+/// What outlives an opened store.
+struct Service {
+    server: Server,
+    listener: std::net::TcpListener,
+    listen: SocketAddr,
+    settings: Option<Given>,
+    auth: Auth,
+    ready: Option<oneshot::Sender<Ready>>,
+}
+
+impl Service {
+    /// Serves on this store, until the shutdown (`None`) or until it is lost (why).
+    async fn live(&mut self, config: &Config, store: Arc<dyn Store>, shutdown: &CancellationToken) -> anyhow::Result<Option<String>> {
+        // A child, so that every way out of here ends the tasks.
+        let stop = shutdown.child_token();
+        let _stop = stop.clone().drop_guard();
+        let replica = Replica::new(config.name.clone(), config.lease, store, stop);
+        let mut tasks = JoinSet::new();
+        replica.spawn(&mut tasks);
+        let mut serving = Box::pin(self.serve(&replica));
+        let lost = tokio::select! {
+            served = &mut serving => {
+                served?;
+                None
+            }
+            why = replica.store.lost() => {
+                // The streams end with a reason; whatever else goes wrong now is the store's fault.
+                replica.shutdown.cancel();
+                let _ = serving.await;
+                Some(why)
+            }
+        };
+        replica.shutdown.cancel();
+        while tasks.join_next().await.is_some() {}
+        Ok(lost)
+    }
+
+    async fn serve(&mut self, replica: &Arc<Replica>) -> anyhow::Result<()> {
+        if !replica.synced().await {
+            return Ok(());
+        }
+        if let Some(settings) = &self.settings {
+            let written = resources::change_settings(&*replica.store, |current| settings.apply(current)).await;
+            written.context("cannot write the settings")?;
+        }
+        let listener = TcpListener::from_std(self.listener.try_clone()?)?;
+        tracing::info!(listen = %self.listen, name = replica.name, store = replica.store.id(), "the control plane serves");
+        if let Some(ready) = self.ready.take() {
+            // Nobody may wait for it.
+            let _ = ready.send(Ready { listen: self.listen });
+        }
+        serve(self.server.clone(), listener, replica, self.auth.clone()).await
+    }
 }
 
 async fn serve(mut server: Server, listener: TcpListener, replica: &Arc<Replica>, auth: Auth) -> anyhow::Result<()> {
@@ -95,26 +145,47 @@ async fn serve(mut server: Server, listener: TcpListener, replica: &Arc<Replica>
     }
 }
 
-/// Opens the store; one in etcd that is away is waited for. `None` if the shutdown comes first.
-async fn open(config: &Config, shutdown: &CancellationToken) -> anyhow::Result<Option<Arc<dyn Store>>> {
-    match &config.store {
-        StoreConfig::Embedded { data_dir } => {
-            let dir = data_dir.clone();
-            let store = tokio::task::spawn_blocking(move || Embedded::open(&dir)).await?;
-            let store = store.with_context(|| format!("cannot open the store in {}", data_dir.display()))?;
-            Ok(Some(Arc::new(store)))
+/// Opens the store, or what is there since the one with the id `lost` was lost. One in etcd that is away is waited for; so is one that
+/// was lost. `None` if the shutdown comes first.
+async fn open(config: &Config, lost: Option<&str>, shutdown: &CancellationToken) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    let opened = async {
+        match &config.store {
+            StoreConfig::Embedded { data_dir } if lost.is_some() => open_again(data_dir).await,
+            StoreConfig::Embedded { data_dir } => Ok(open_embedded(data_dir).await??),
+            StoreConfig::Etcd { endpoints, prefix } => {
+                connect(EtcdOptions { endpoints: endpoints.clone(), prefix: prefix.clone(), ..etcd_access(config)? }, lost).await
+            }
         }
-        StoreConfig::Etcd { endpoints, prefix } => {
-            let options = EtcdOptions { endpoints: endpoints.clone(), prefix: prefix.clone(), ..etcd_access(config)? };
-            shutdown.run_until_cancelled(connect(options)).await.transpose()
+    };
+    shutdown.run_until_cancelled(opened).await.transpose()
+}
+
+async fn open_embedded(data_dir: &Path) -> anyhow::Result<Result<Arc<dyn Store>, StoreError>> {
+    let dir = data_dir.to_owned();
+    let opened = tokio::task::spawn_blocking(move || Embedded::open(&dir)).await?;
+    Ok(opened.map(|store| Arc::new(store) as Arc<dyn Store>))
+}
+
+/// Opens a store whose file could not be written, once that may have changed.
+async fn open_again(data_dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
+    loop {
+        tokio::time::sleep(LONGEST_WAIT).await;
+        match open_embedded(data_dir).await? {
+            Ok(store) => return Ok(store),
+            Err(error @ StoreError::Unavailable(_)) => tracing::warn!(%error, "cannot open the store, trying again"),
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
-async fn connect(options: EtcdOptions) -> anyhow::Result<Arc<dyn Store>> {
+async fn connect(options: EtcdOptions, lost: Option<&str>) -> anyhow::Result<Arc<dyn Store>> {
     let mut wait = Duration::from_millis(200);
     loop {
-        match Etcd::connect(options.clone()).await {
+        let connected = match lost {
+            Some(id) => Etcd::connect_again(options.clone(), id).await,
+            None => Etcd::connect(options.clone()).await,
+        };
+        match connected {
             Ok(store) => return Ok(Arc::new(store)),
             Err(error @ StoreError::Unavailable(_)) => {
                 tracing::warn!(endpoints = options.endpoints.join(","), %error, "cannot reach etcd, trying again");

@@ -264,4 +264,10 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::NoLease`] if it has ended before.
     async fn lease_revoke(&self, lease: LeaseId) -> Result<(), StoreError>;
+
+    /// Waits until this value is of no more use, and says why: etcd was emptied or restored from a backup, or the embedded store's
+    /// file could not be written. Whoever used it has to open the store anew and to forget all that was read from this one.
+    async fn lost(&self) -> String {
+        std::future::pending().await
+    }
 }

@@ -127,6 +127,44 @@ impl Etcd {
         self.serves().await
     }
 
+    /// Kills it if it runs, and throws its data away; [`Etcd::restart`] begins with nothing.
+    ///
+    /// # Errors
+    /// The data cannot be removed.
+    pub fn wipe(&mut self) -> anyhow::Result<()> {
+        self.kill()?;
+        Ok(std::fs::remove_dir_all(self.folder.path().join("data"))?)
+    }
+
+    /// Saves a snapshot (`etcdctl snapshot save`) for [`Etcd::restore`]; a newer one replaces it.
+    ///
+    /// # Errors
+    /// There is no `etcdctl` on the PATH (Debian: etcd-client), or it fails. TLS is not for it.
+    pub async fn save(&self) -> anyhow::Result<()> {
+        let mut command = tokio::process::Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").arg("--endpoints").arg(self.url()).args(["snapshot", "save"]).arg(self.snapshot());
+        done(command).await
+    }
+
+    /// Kills it if it runs, and puts the snapshot in the place of its data (`etcdctl snapshot restore`); [`Etcd::restart`] begins
+    /// with that.
+    ///
+    /// # Errors
+    /// As for [`Etcd::save`].
+    pub async fn restore(&mut self) -> anyhow::Result<()> {
+        self.wipe()?;
+        let peer = format!("http://127.0.0.1:{}", self.ports.peer);
+        let mut command = tokio::process::Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["snapshot", "restore"]).arg(self.snapshot());
+        command.args(["--name", "test", "--initial-cluster", &format!("test={peer}"), "--initial-advertise-peer-urls", &peer]);
+        command.arg("--data-dir").arg(self.folder.path().join("data"));
+        done(command).await
+    }
+
+    fn snapshot(&self) -> PathBuf {
+        self.folder.path().join("snapshot")
+    }
+
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("no process")?;
         Ok(kill_process(pid, signal)?)
@@ -191,6 +229,14 @@ fn spawn(folder: &TempDir, ports: Ports, tls: Option<&EtcdTls>) -> anyhow::Resul
     }
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.spawn().context("cannot start etcd (Debian: apt-get install etcd-server)")
+}
+
+async fn done(mut command: tokio::process::Command) -> anyhow::Result<()> {
+    let output = command.stdin(Stdio::null()).output().await.context("cannot start etcdctl (Debian: apt-get install etcd-client)")?;
+    if !output.status.success() {
+        bail!("etcdctl failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
 }
 
 async fn healthy(port: u16) -> anyhow::Result<bool> {

@@ -37,6 +37,8 @@ pub struct Embedded {
     id: String,
     memory: Arc<RwLock<Memory>>,
     newest: watch::Receiver<StoreRevision>,
+    /// Why the file can no longer be written, if so.
+    failed: watch::Receiver<Option<String>>,
     places: Arc<Semaphore>,
     /// `None` only while it is dropped.
     requests: Option<mpsc::Sender<Waiting>>,
@@ -53,12 +55,13 @@ impl Embedded {
         let (file, contents) = File::open(dir)?;
         let memory = Arc::new(RwLock::new(Memory::new(contents.entries, contents.reserved)));
         let (newest_sender, newest) = watch::channel(contents.reserved);
+        let (failed_sender, failed) = watch::channel(None);
         let (requests, waiting) = mpsc::channel();
-        let writer = Writer::new(file, Arc::clone(&memory), newest_sender, contents.reserved);
+        let writer = Writer::new(file, Arc::clone(&memory), newest_sender, contents.reserved, failed_sender);
         let writer = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&waiting));
         let writer = writer.map_err(|error| StoreError::Unavailable(format!("cannot start its thread: {error}")))?;
         let places = Arc::new(Semaphore::new(QUEUE));
-        Ok(Embedded { id: contents.id, memory, newest, places, requests: Some(requests), writer: Some(writer) })
+        Ok(Embedded { id: contents.id, memory, newest, failed, places, requests: Some(requests), writer: Some(writer) })
     }
 
     /// Has the writer do something.
@@ -144,6 +147,14 @@ impl Store for Embedded {
 
     async fn lease_revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
         self.ask(|reply| Request::Revoke(lease, reply)).await
+    }
+
+    async fn lost(&self) -> String {
+        let mut failed = self.failed.clone();
+        match failed.wait_for(Option::is_some).await {
+            Ok(why) => format!("its file cannot be written: {}", why.as_deref().unwrap_or_default()),
+            Err(_) => "it is closed".to_owned(),
+        }
     }
 }
 

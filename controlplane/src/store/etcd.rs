@@ -4,8 +4,10 @@
 //! stored by its name. Nothing else may write there.
 
 mod cluster;
+mod history;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{
@@ -15,6 +17,7 @@ use etcd_client::{
 use tonic::Code;
 
 use self::cluster::{Cluster, Repeat, plain};
+use self::history::History;
 use super::{Change, Committed, Compare, Entry, LeaseId, List, Page, Store, StoreError, StoreRevision, Txn, Watch, check_lease};
 
 /// The prefix if none is configured.
@@ -48,9 +51,12 @@ pub struct EtcdUser {
 /// A store in etcd.
 pub struct Etcd {
     id: String,
+    /// Where the id lies.
+    id_key: String,
     /// What the keys of entries begin with.
     prefix: String,
     cluster: Cluster,
+    history: Arc<History>,
 }
 
 impl std::fmt::Debug for Etcd {
@@ -66,17 +72,44 @@ impl Etcd {
     /// [`StoreError::Unavailable`] if no member answers within 5 s, or etcd does not let us in; [`StoreError::Invalid`] for options that
     /// cannot be used.
     pub async fn connect(options: EtcdOptions) -> Result<Etcd, StoreError> {
+        Etcd::open(options, None).await
+    }
+
+    /// The same after [`Store::lost`]: a store that still has the id `lost` gets a new one, so that no revision of the history that
+    /// is over is taken for one of the new history.
+    ///
+    /// # Errors
+    /// As for [`Etcd::connect`].
+    pub async fn connect_again(options: EtcdOptions, lost: &str) -> Result<Etcd, StoreError> {
+        Etcd::open(options, Some(lost)).await
+    }
+
+    async fn open(options: EtcdOptions, lost: Option<&str>) -> Result<Etcd, StoreError> {
         if options.endpoints.is_empty() {
             return Err(StoreError::Invalid("no etcd endpoint is given; for example http://127.0.0.1:2379".into()));
         }
         let root = format!("{}/", options.prefix.strip_suffix('/').unwrap_or(&options.prefix));
         let cluster = Cluster::new(&options);
-        let id = find_id(&cluster, &format!("{root}store-id")).await?;
-        Ok(Etcd { id, prefix: format!("{root}data/"), cluster })
+        let id_key = format!("{root}store-id");
+        let (id, revision) = find_id(&cluster, &id_key, lost).await?;
+        let history = Arc::new(History::new(revision));
+        Ok(Etcd { id, id_key, prefix: format!("{root}data/"), cluster, history })
     }
 
     fn key(&self, key: &str) -> String {
         format!("{}{key}", self.prefix)
+    }
+
+    /// That the store in etcd is still this one.
+    async fn check_id(&self) -> Result<(), StoreError> {
+        let floor = self.history.floor()?;
+        let (id, revision) = read_id(&self.cluster, &self.id_key).await?;
+        self.history.answered(floor, revision)?;
+        match id {
+            Some(id) if id == self.id => Ok(()),
+            Some(_) => Err(self.history.end("the store in etcd is another one by its id: it was restored or made anew".to_owned())),
+            None => Err(self.history.end("the store is gone from etcd: it was emptied".to_owned())),
+        }
     }
 
     fn compare(&self, compare: &Compare) -> EtcdCompare {
@@ -97,22 +130,30 @@ impl Etcd {
     }
 }
 
-/// The store's id; a new one is written unless someone else is faster.
-async fn find_id(cluster: &Cluster, key: &str) -> Result<String, StoreError> {
+/// The store's id, and the revision that it was read at. A new one is written if there is none, or the one that was `lost`, unless
+/// someone else is faster.
+async fn find_id(cluster: &Cluster, key: &str, lost: Option<&str>) -> Result<(String, StoreRevision), StoreError> {
     loop {
-        let answer = cluster.call(Repeat::Freely, |client| async move { client.kv_client().get(key, None).await }).await?;
-        let answer = answer.map_err(|error| refused(&error))?;
-        if let Some(kv) = answer.kvs().first() {
-            let id = kv.value_str().ok().filter(|id| !id.is_empty());
-            return id.map(str::to_owned).ok_or_else(|| StoreError::Damaged(format!("{key} in etcd holds no store id")));
-        }
-        let create = EtcdTxn::new().when([EtcdCompare::version(key, CompareOp::Equal, 0)]).and_then([TxnOp::put(
-            key,
-            uuid::Uuid::new_v4().to_string(),
-            None,
-        )]);
-        txn(cluster, create).await?.map_err(|error| refused(&error))?;
+        let (id, revision) = read_id(cluster, key).await?;
+        let unchanged = match id {
+            None => EtcdCompare::version(key, CompareOp::Equal, 0),
+            Some(id) if Some(id.as_str()) == lost => EtcdCompare::value(key, CompareOp::Equal, id),
+            Some(id) => return Ok((id, revision)),
+        };
+        let put = TxnOp::put(key, uuid::Uuid::new_v4().to_string(), None);
+        txn(cluster, EtcdTxn::new().when([unchanged]).and_then([put])).await?.map_err(|error| refused(&error))?;
     }
+}
+
+/// The store's id, if there is one, and the revision that it was read at.
+async fn read_id(cluster: &Cluster, key: &str) -> Result<(Option<String>, StoreRevision), StoreError> {
+    let answer = cluster.call(Repeat::Freely, |client| async move { client.kv_client().get(key, None).await }).await?;
+    let answer = answer.map_err(|error| refused(&error))?;
+    let id = answer.kvs().first().map(|kv| {
+        let id = kv.value_str().ok().filter(|id| !id.is_empty());
+        id.map(str::to_owned).ok_or_else(|| StoreError::Damaged(format!("{key} in etcd holds no store id")))
+    });
+    Ok((id.transpose()?, header_revision(answer.header())))
 }
 
 async fn txn(cluster: &Cluster, txn: EtcdTxn) -> Result<Result<TxnResponse, Error>, StoreError> {
@@ -131,9 +172,11 @@ impl Store for Etcd {
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let floor = self.history.floor()?;
         let key = &self.key(key);
         let answer = self.cluster.call(Repeat::Freely, |client| async move { client.kv_client().get(key.as_str(), None).await });
         let answer = answer.await?.map_err(|error| refused(&error))?;
+        self.history.answered(floor, header_revision(answer.header()))?;
         answer.kvs().first().map(|kv| entry(&self.prefix, kv)).transpose()
     }
 
@@ -150,6 +193,7 @@ impl Store for Etcd {
         let end = &after_all(&self.key(&list.prefix));
         let at = list.at.map_or(0, etcd_revision);
         let mut limit = i64::try_from(list.page()).unwrap_or(i64::MAX);
+        let floor = self.history.floor()?;
         loop {
             let answer = self.cluster.call(Repeat::Freely, |client| async move {
                 let options = GetOptions::new().with_range(end.as_slice()).with_limit(limit).with_revision(at);
@@ -170,6 +214,7 @@ impl Store for Etcd {
                 }
                 Err(error) => return Err(refused(&error)),
             };
+            self.history.answered(floor, header_revision(answer.header()))?;
             let entries = answer.kvs().iter().map(|kv| entry(&self.prefix, kv)).collect::<Result<_, _>>()?;
             let revision = list.at.unwrap_or_else(|| header_revision(answer.header()));
             return Ok(Page { entries, revision, more: answer.more() });
@@ -178,6 +223,9 @@ impl Store for Etcd {
 
     async fn txn(&self, txn: Txn) -> Result<Committed, StoreError> {
         txn.check()?;
+        let floor = self.history.floor()?;
+        // etcd reads the compares of one without changes from the member that is asked, which may lag behind.
+        let is_linearizable = !txn.changes.is_empty();
         let lease = txn.changes.iter().find_map(|change| match change {
             Change::Put { lease, .. } if *lease != 0 => Some(*lease),
             _ => None,
@@ -186,14 +234,20 @@ impl Store for Etcd {
         let changes: Vec<_> = txn.changes.into_iter().map(|change| self.change(change)).collect();
         let answer = self::txn(&self.cluster, EtcdTxn::new().when(compares).and_then(changes)).await?;
         let answer = answer.map_err(|error| lease_refused(&error, lease.unwrap_or(0)))?;
+        let revision = header_revision(answer.header());
+        if is_linearizable {
+            self.history.answered(floor, revision)?;
+        }
         match answer.succeeded() {
-            true => Ok(Committed::Yes(header_revision(answer.header()))),
+            true => Ok(Committed::Yes(revision)),
             false => Ok(Committed::Conflict),
         }
     }
 
     async fn watch(&self, prefix: &str, from: StoreRevision) -> Result<Watch, StoreError> {
         let from = from.max(1);
+        // A watch that was lost is begun again this way: etcd may be another one since.
+        self.check_id().await?;
         let key = &self.key(prefix);
         let answer = self.cluster.call(Repeat::Freely, |client| async move {
             let options = WatchOptions::new().with_prefix().with_start_revision(etcd_revision(from)).with_progress_notify();
@@ -205,7 +259,7 @@ impl Store for Etcd {
         let (stream, created) = answer.await?.map_err(|error| refused(&error))?;
         match created.and_then(|created| watch::cancelled(&created, from)) {
             Some(error) => Ok(Box::pin(futures::stream::iter([Err(error)]))),
-            None => Ok(watch::batches(stream, self.prefix.clone(), from)),
+            None => Ok(watch::batches(stream, self.prefix.clone(), from, Arc::clone(&self.history))),
         }
     }
 
@@ -226,6 +280,10 @@ impl Store for Etcd {
     async fn lease_revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
         let answer = self.cluster.call(Repeat::IfNotSent, |client| async move { client.lease_client().revoke(lease).await });
         answer.await?.map(drop).map_err(|error| lease_refused(&error, lease))
+    }
+
+    async fn lost(&self) -> String {
+        self.history.ended().await
     }
 }
 

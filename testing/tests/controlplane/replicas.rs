@@ -12,7 +12,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
-use crate::support::{Hello, Replica, command, config, eventually, nodes, players, refused, session, set_backend, soon, transfer};
+use crate::support::{
+    Hello, Replica, command, config, eventually, nodes, players, refused, revision_of, session, set_backend, soon, transfer,
+};
 
 fn on(url: String) -> Config {
     config(StoreConfig::Etcd { endpoints: vec![url], prefix: "/test/".to_owned() })
@@ -214,6 +216,85 @@ async fn with_the_store_away_for_longer_nodes_are_sent_on_refused_at_once_and_ba
     assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
     node.take_push().await;
     assert_eq!(players(&mut admin).await, ["Ann"]);
+}
+
+/// The names of the backends that a full snapshot holds.
+fn backends(push: &v1::control_message::Message) -> Vec<&str> {
+    let v1::control_message::Message::Snapshot(snapshot) = push else { panic!("expected a full snapshot, got {push:?}") };
+    snapshot.backends.iter().map(|backend| backend.name.as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_that_was_emptied_is_begun_with_anew_by_running_replicas() {
+    let mut etcd = Etcd::start().await.expect("etcd");
+    let (one, two) = (replica(&etcd).await, replica(&etcd).await);
+    let (mut at_one, mut at_two) = (one.admin().await, two.admin().await);
+    set_backend(&mut at_one, "lobby").await;
+    let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
+    let mut node = hello.attach(&one).await;
+    let held = node.take_push().await;
+    let (store, lease) = (node.welcome.store_id.clone(), node.welcome.lease_id);
+    etcd.wipe().expect("emptied");
+    etcd.restart().await.expect("etcd is back");
+    assert_eq!(node.end().await.expect("a status").code(), Code::Unavailable);
+    // What a node does: it says hello again, with what it holds.
+    let again = Hello { lease, held: Some(held), ..hello };
+    let mut node = eventually("the node again", async || again.try_attach(&one).await.ok()).await;
+    assert!(!node.welcome.lease_resumed);
+    assert_ne!(node.welcome.store_id, store);
+    let push = node.push().await;
+    assert!(backends(&push).is_empty(), "{push:?}");
+    node.send(v1::node_message::Message::Ack(revision_of(&push))).await;
+    assert_eq!(eventually_players(&mut at_one, 1).await, ["Ann"]);
+    // The other replica, too, and on the same store.
+    assert_eq!(eventually_players(&mut at_two, 1).await, ["Ann"]);
+    assert_eq!(etcd_store(&two).await, node.welcome.store_id);
+    set_backend(&mut at_two, "games").await;
+    node.take_push().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_restored_from_a_snapshot_reaches_running_replicas_and_their_nodes() {
+    let mut etcd = Etcd::start().await.expect("etcd");
+    let (one, two) = (replica(&etcd).await, replica(&etcd).await);
+    let (mut at_one, mut at_two) = (one.admin().await, two.admin().await);
+    set_backend(&mut at_one, "lobby").await;
+    etcd.save().await.expect("saved");
+    set_backend(&mut at_one, "later").await;
+    let hello = Hello::new("edge").sessions([session("Ann", "lobby")]);
+    let mut node = hello.attach(&one).await;
+    let held = node.take_push().await;
+    let (store, lease) = (node.welcome.store_id.clone(), node.welcome.lease_id);
+    etcd.restore().await.expect("restored");
+    etcd.restart().await.expect("etcd is back");
+    assert_eq!(node.end().await.expect("a status").code(), Code::Unavailable);
+    let again = Hello { lease, held: Some(held.clone()), ..hello };
+    let mut node = eventually("the node again", async || again.try_attach(&one).await.ok()).await;
+    let push = node.push().await;
+    assert_eq!(backends(&push), ["lobby"]);
+    assert!(revision_of(&push).number < held.number, "{push:?}");
+    // Whatever revision it comes to again, none of the old ones is taken for it.
+    assert_ne!(node.welcome.store_id, store, "the restored store has an id of its own");
+    assert_eq!(revision_of(&push).store_id, node.welcome.store_id);
+    node.send(v1::node_message::Message::Ack(revision_of(&push))).await;
+    assert_eq!(eventually_players(&mut at_one, 1).await, ["Ann"]);
+    assert_eq!(eventually_players(&mut at_two, 1).await, ["Ann"]);
+    assert_eq!(etcd_store(&two).await, node.welcome.store_id);
+    set_backend(&mut at_two, "games").await;
+    node.take_push().await;
+}
+
+/// The players, once there are so many; a replica that begins anew takes no calls for a moment.
+async fn eventually_players(
+    admin: &mut moonbridge_proto::v1::admin_service_client::AdminServiceClient<tonic::transport::Channel>,
+    count: usize,
+) -> Vec<String> {
+    eventually("the players", async || {
+        let answer = admin.list_players(v1::ListPlayersRequest::default()).await.ok()?.into_inner();
+        let names: Vec<_> = answer.players.into_iter().map(|session| session.player).collect();
+        (names.len() == count).then_some(names)
+    })
+    .await
 }
 
 /// The one replica that is cut off sends its node to the other, which goes on with its lease.

@@ -221,7 +221,7 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     command.args(["-c", r#"trap '' XFSZ; ulimit -f 32768; exec "$0" "$1" fill"#, env!("CARGO_BIN_EXE_store-writer")]).arg(folder.path());
     let output = command.output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && error.contains("cannot be written") && error.contains("then restart"), "{error}");
+    assert!(!output.status.success() && error.contains("cannot be written") && error.contains("see to the disk"), "{error}");
     let acknowledged: Vec<_> = std::str::from_utf8(&output.stdout).unwrap().lines().map(|number| format!("fill/{number}")).collect();
     assert!(acknowledged.len() > 20, "{acknowledged:?}");
     let store = open(folder.path());

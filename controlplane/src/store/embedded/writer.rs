@@ -44,7 +44,7 @@ pub(super) struct Writer {
     leases: Leases,
     reserved: StoreRevision,
     /// Why the file can no longer be written, if so. redb needs it opened again then, and so do we: what it holds is not known.
-    failed: Option<String>,
+    failed: watch::Sender<Option<String>>,
 }
 
 /// A batch that is decided but not yet written.
@@ -62,8 +62,14 @@ struct Pending {
 type Acknowledge = Box<dyn FnOnce(Option<StoreError>)>;
 
 impl Writer {
-    pub(super) fn new(file: File, memory: Arc<RwLock<Memory>>, newest: watch::Sender<StoreRevision>, reserved: StoreRevision) -> Writer {
-        Writer { file, memory, newest, leases: Leases::default(), reserved, failed: None }
+    pub(super) fn new(
+        file: File,
+        memory: Arc<RwLock<Memory>>,
+        newest: watch::Sender<StoreRevision>,
+        reserved: StoreRevision,
+        failed: watch::Sender<Option<String>>,
+    ) -> Writer {
+        Writer { file, memory, newest, leases: Leases::default(), reserved, failed }
     }
 
     /// Works until all senders are gone.
@@ -91,7 +97,7 @@ impl Writer {
         }
         // The rest of the reserved revisions was not used: an orderly end gives them back.
         let revision = self.revision();
-        if self.failed.is_none()
+        if !self.has_failed()
             && revision < self.reserved
             && let Err(error) = self.file.commit(&BTreeMap::new(), Some(revision))
         {
@@ -219,7 +225,7 @@ impl Writer {
     }
 
     fn write(&mut self, pending: &Pending) -> Result<(), StoreError> {
-        if self.failed.is_none() {
+        if !self.has_failed() {
             let reserved = (pending.revision > self.reserved).then(|| pending.revision + RESERVE);
             if pending.durable.is_empty() && reserved.is_none() {
                 return Ok(());
@@ -230,14 +236,22 @@ impl Writer {
                     return Ok(());
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the store's file cannot be written; nothing is stored until a restart");
-                    self.failed = Some(error.to_string());
+                    tracing::error!(%error, "the store's file cannot be written; nothing is stored until it is opened anew");
+                    self.failed.send_replace(Some(error.to_string()));
                 }
             }
         }
-        let why = self.failed.as_deref().unwrap_or_default();
-        Err(StoreError::Unavailable(format!("its file cannot be written ({why}): see to the disk, then restart")))
+        Err(unwritable(self.failed.borrow().as_deref().unwrap_or_default()))
     }
+
+    fn has_failed(&self) -> bool {
+        self.failed.borrow().is_some()
+    }
+}
+
+/// What every change is answered once the file could not be written.
+fn unwritable(why: &str) -> StoreError {
+    StoreError::Unavailable(format!("its file cannot be written ({why}): see to the disk"))
 }
 
 impl Pending {

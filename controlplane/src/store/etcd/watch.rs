@@ -2,10 +2,13 @@
 //!
 //! etcd sends the events of a revision in one response as long as nobody asks it for fragments; we do not.
 
+use std::sync::Arc;
+
 use etcd_client::{Error, WatchResponse, WatchStream};
 use futures::stream;
 use tonic::Code;
 
+use super::history::History;
 use super::{entry, key_below};
 use crate::store::{Batch, Event, StoreError, StoreRevision, Watch};
 
@@ -14,8 +17,8 @@ use crate::store::{Batch, Event, StoreError, StoreRevision, Watch};
 pub(super) const RESPONSE_BYTES: usize = 256 * 1024 * 1024;
 
 /// The batches of an open watch that begins at `next`.
-pub(super) fn batches(stream: WatchStream, prefix: String, next: StoreRevision) -> Watch {
-    let watcher = Watcher { stream, prefix, next };
+pub(super) fn batches(stream: WatchStream, prefix: String, next: StoreRevision, history: Arc<History>) -> Watch {
+    let watcher = Watcher { stream, prefix, next, history };
     Box::pin(stream::unfold(Some(watcher), |watcher| async {
         let mut watcher = watcher?;
         let batch = watcher.batch().await;
@@ -30,6 +33,7 @@ struct Watcher {
     prefix: String,
     /// The first revision not seen yet.
     next: StoreRevision,
+    history: Arc<History>,
 }
 
 impl Watcher {
@@ -61,6 +65,7 @@ impl Watcher {
             }
             if revision >= self.next {
                 self.next = revision + 1;
+                self.history.seen(revision);
                 return Ok(Batch { revision, events });
             }
         }
