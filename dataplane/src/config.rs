@@ -4,9 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use moonbridge_proto::config::{ConfigErrors, Fields, read_file};
+use moonbridge_proto::config::{ConfigError, ConfigErrors, Fields, read_file};
 use moonbridge_proto::connect::{self, ConnectError};
+use moonbridge_proto::telemetry;
 use moonbridge_proto::tls::ClientTls;
+use moonbridge_proto::token::check_token_file;
 
 /// How a node is set up.
 #[derive(Debug, Clone)]
@@ -94,12 +96,29 @@ const MAX_NAME: usize = 64;
 const MAX_CONTROL: usize = 64;
 
 impl Config {
-    /// Reads a configuration file.
+    /// Reads a configuration file, and looks at the files that it names.
     ///
     /// # Errors
-    /// The file cannot be read, or every mistake in it.
+    /// The file cannot be read, or every mistake in it, or of those files.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
-        Self::parse(&read_file(path)?)
+        let config = Self::parse(&read_file(path)?)?;
+        config.check_files()?;
+        Ok(config)
+    }
+
+    /// Looks at the files that the configuration names.
+    ///
+    /// # Errors
+    /// Every one that cannot be used, with the path of its field.
+    pub fn check_files(&self) -> Result<(), ConfigErrors> {
+        let mut mistakes = Vec::new();
+        if let Some(problem) = self.token_file.as_deref().and_then(check_token_file) {
+            mistakes.push(ConfigError { field: "token_file".to_owned(), problem });
+        }
+        if let Some(tls) = &self.control_tls {
+            mistakes.extend(tls.check_files("control_tls"));
+        }
+        ConfigErrors::check(mistakes)
     }
 
     /// Reads a configuration; what it does not mention has its default. Files that it names are not opened.
@@ -124,7 +143,7 @@ impl Config {
         set(&mut config.admit_without_control, fields.bool("admit_without_control"));
         fields.table("timeouts", |fields| config.timeouts.read(fields));
         fields.table("limits", |fields| config.limits.read(fields));
-        fields.table("telemetry", |fields| config.telemetry.otlp_endpoint = fields.string("otlp_endpoint"));
+        config.telemetry.otlp_endpoint = fields.table("telemetry", telemetry::read).flatten();
         config.check_control(&mut fields);
         fields.finish()?;
         Ok(config)
@@ -138,10 +157,8 @@ impl Config {
             );
         }
         for (index, url) in self.control.iter().enumerate() {
-            match connect::channel(url, None, self.allow_insecure_control) {
+            match connect::check(url, self.control_tls.is_some(), self.allow_insecure_control) {
                 Ok(_) => {}
-                // Its files are read when it is connected to.
-                Err(ConnectError::NoTls(_)) if self.control_tls.is_some() => {}
                 Err(ConnectError::NoTls(_)) => fields.wrong(
                     &format!("control[{index}]"),
                     format!("{url} needs the authority of the replica's certificate: give control_tls = {{ ca = \"FILE\" }}"),

@@ -124,7 +124,7 @@ pub(crate) enum Trouble {
     Closed,
     #[error("{0}")]
     Network(#[from] io::Error),
-    #[error("nothing complete came within {0:?}")]
+    #[error("nothing complete came within {0:.1?}")]
     TimedOut(std::time::Duration),
     #[error("{0}")]
     Frame(#[from] FrameError),

@@ -330,11 +330,19 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// A status in few words.
+/// A status in few words; of one that tonic made of a broken connection its causes, too ("transport error" tells nothing).
 fn refusal(status: &tonic::Status) -> String {
+    let mut text = format!("{:?}", status.code());
+    if !status.message().is_empty() {
+        text = format!("{text}: {}", status.message());
+    }
     match status.source() {
-        Some(source) if status.message().is_empty() => format!("{:?}: {}", status.code(), causes(source)),
-        _ => format!("{:?}: {}", status.code(), status.message()),
+        Some(source) => {
+            let causes = causes(source);
+            let causes = causes.strip_prefix(status.message()).map_or(causes.as_str(), |rest| rest.trim_start_matches(": "));
+            if causes.is_empty() { text } else { format!("{text}: {causes}") }
+        }
+        None => text,
     }
 }
 

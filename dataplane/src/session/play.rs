@@ -296,6 +296,9 @@ impl Play {
         {
             self.pause_failed();
         }
+        if self.replay_deadline().is_some_and(|deadline| deadline <= now) {
+            self.replayed();
+        }
         let end = self.signs_of_life(now);
         self.set_timer(now);
         end

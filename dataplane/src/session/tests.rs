@@ -557,3 +557,21 @@ async fn what_was_under_way_to_a_slow_backend_still_gets_there_after_a_transfer(
         rest += 1;
     }
 }
+
+#[tokio::test]
+async fn a_player_that_takes_nothing_is_moved_all_the_same() {
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = node(&[&lobby, &arena], OnKick::Fallback, |config| config.timeouts.transfer = Duration::from_millis(800));
+    let (_player, mut old) = play(&node, &lobby, "Steve").await;
+    // Its backend sends without end, the player reads nothing: the cutover waits behind what the socket has not taken.
+    let mut out = Vec::new();
+    frame::put(&mut out, 0x50, |out| out.extend_from_slice(&[1; 60_000]));
+    let writer = tokio::spawn(async move { while old.0.write(&out, tokio::time::Instant::now() + PATIENCE).await.is_ok() {} });
+    let moved = transfer(&node, "arena");
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    let outcome = outcome(moved).await;
+    assert!(outcome.succeeded, "{outcome:?}");
+    assert_eq!(node.registry.subscribe()[0].backend, "arena");
+    writer.abort();
+}

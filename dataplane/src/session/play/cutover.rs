@@ -74,7 +74,15 @@ impl Play {
         self.set_timer(now);
     }
 
-    /// The player's socket has taken the cutover.
+    /// Until when whoever asked may be kept waiting for the player's socket: the player has been moved all the same.
+    pub(super) fn replay_deadline(&self) -> Option<Instant> {
+        match &self.replaying.as_ref()?.cause {
+            Cause::Request(request) => Some(request.deadline),
+            Cause::Fallback => None,
+        }
+    }
+
+    /// The player's socket has taken the cutover, or does not for too long.
     pub(super) fn replayed(&mut self) {
         let Some(replaying) = self.replaying.take() else { return };
         let Replaying { cause, steps, .. } = *replaying;

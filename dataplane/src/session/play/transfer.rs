@@ -62,7 +62,7 @@ pub(super) struct Request {
     to: String,
     traceparent: String,
     /// The cutover is written by then or not at all.
-    deadline: Instant,
+    pub(super) deadline: Instant,
     reply: oneshot::Sender<Outcome>,
     began: SystemTime,
 }
