@@ -27,7 +27,11 @@ pub(crate) fn run(files: &[PathBuf], kind: Option<PlaneKind>) -> Outcome {
 fn check(file: &Path, kind: Option<PlaneKind>) -> Result<PlaneKind, ConfigErrors> {
     let text = read_file(file)?;
     let kind = kind.unwrap_or_else(|| guess(file, &text));
-    parse(&text, kind).map(|()| kind)
+    match kind {
+        PlaneKind::Dataplane => moonbridge_dataplane::config::Config::parse(&text)?.check_files()?,
+        PlaneKind::Controlplane => moonbridge_controlplane::config::Config::parse(&text)?.check_files()?,
+    }
+    Ok(kind)
 }
 
 fn parse(text: &str, kind: PlaneKind) -> Result<(), ConfigErrors> {

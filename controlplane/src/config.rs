@@ -4,10 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use moonbridge_proto::config::{ConfigErrors, Fields, read_file};
-use moonbridge_proto::connect::listen_allowed;
+use moonbridge_proto::config::{ConfigError, ConfigErrors, Fields, read_file};
+use moonbridge_proto::connect::{self, ConnectError, listen_allowed};
 use moonbridge_proto::snapshot::Settings;
 use moonbridge_proto::tls::{ClientTls, ServerTls};
+use moonbridge_proto::token::check_token_file;
 use moonbridge_proto::{telemetry, v1};
 
 use crate::store::etcd::DEFAULT_PREFIX;
@@ -26,7 +27,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// TLS of the listener; needed on anything but loopback, unless `allow_insecure_control`.
     pub tls: Option<ServerTls>,
-    /// Serve plaintext on an address that is not loopback.
+    /// Serve plaintext on an address that is not loopback, and speak plaintext to an etcd that is not on this machine.
     pub allow_insecure_control: bool,
     /// A file with the token that every call must carry.
     pub token_file: Option<PathBuf>,
@@ -91,12 +92,48 @@ pub struct TelemetryConfig {
 }
 
 impl Config {
-    /// Reads a configuration file.
+    /// Reads a configuration file, and looks at the files that it names.
     ///
     /// # Errors
-    /// As [`Config::parse`], or that it cannot be read.
+    /// As [`Config::parse`] and [`Config::check_files`], or that it cannot be read.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
-        Self::parse(&read_file(path)?)
+        let config = Self::parse(&read_file(path)?)?;
+        config.check_files()?;
+        Ok(config)
+    }
+
+    /// Looks at the files that the configuration names.
+    ///
+    /// # Errors
+    /// Every one that cannot be used, with the path of its field.
+    pub fn check_files(&self) -> Result<(), ConfigErrors> {
+        let mut mistakes = Vec::new();
+        let mut wrong = |field: &str, problem: Option<String>| {
+            mistakes.extend(problem.map(|problem| ConfigError { field: field.to_owned(), problem }));
+        };
+        wrong("token_file", self.token_file.as_deref().and_then(check_token_file));
+        wrong("store.etcd.password_file", self.etcd.password_file.as_deref().and_then(check_token_file));
+        let favicon = self.settings.as_ref().and_then(|settings| settings.favicon.as_deref());
+        wrong("settings.favicon", favicon.and_then(|path| read_favicon(path).err()));
+        if let StoreConfig::Embedded { data_dir } = &self.store {
+            wrong("store.embedded.data_dir", check_folder(data_dir).err());
+        }
+        mistakes.extend(self.tls.iter().flat_map(|tls| tls.check_files("tls")));
+        mistakes.extend(self.etcd.tls.iter().flat_map(|tls| tls.check_files("store.etcd.tls")));
+        ConfigErrors::check(mistakes)
+    }
+
+    /// What is wrong with the URLs of etcd, each mistake by its place in the list.
+    pub(crate) fn check_etcd(endpoints: &[String], has_tls: bool, allow_insecure: bool) -> Vec<(usize, String)> {
+        let problem = |url: &String| match connect::check(url, has_tls, allow_insecure) {
+            Ok(_) => None,
+            Err(ConnectError::Plaintext(_)) => Some(format!(
+                "{url} is plaintext to another machine: use https and tls = {{ ca = \"FILE\" }}, or set allow_insecure_control = true"
+            )),
+            Err(ConnectError::NoTls(_)) => Some(format!("{url} needs the authority of its certificate: give tls = {{ ca = \"FILE\" }}")),
+            Err(_) => Some(format!("expected a URL, such as \"http://127.0.0.1:2379\", got {url:?}")),
+        };
+        endpoints.iter().enumerate().filter_map(|(index, url)| Some((index, problem(url)?))).collect()
     }
 
     /// Reads a configuration; what it does not mention has its default. Files that it names are not opened.
@@ -119,7 +156,7 @@ impl Config {
         config.tls = fields.table("tls", ServerTls::read);
         config.allow_insecure_control = fields.bool("allow_insecure_control").unwrap_or(false);
         config.token_file = fields.path("token_file");
-        if let Some((store, etcd)) = fields.table("store", read_store) {
+        if let Some((store, etcd)) = fields.table("store", |fields| read_store(fields, config.allow_insecure_control)) {
             (config.store, config.etcd) = (store, etcd);
         }
         config.settings = fields.table("settings", read_settings);
@@ -135,12 +172,12 @@ impl Config {
 }
 
 /// `[store]`: `embedded = { data_dir }` or `etcd = { endpoints, prefix, tls, user, password_file }`.
-fn read_store(fields: &mut Fields) -> (StoreConfig, EtcdAccess) {
+fn read_store(fields: &mut Fields, allow_insecure: bool) -> (StoreConfig, EtcdAccess) {
     let embedded = fields.table("embedded", |fields| {
         fields.require("data_dir", "the folder that is to hold the store");
         StoreConfig::Embedded { data_dir: fields.path("data_dir").unwrap_or_default() }
     });
-    let etcd = fields.table("etcd", read_etcd);
+    let etcd = fields.table("etcd", |fields| read_etcd(fields, allow_insecure));
     match (embedded, etcd) {
         (Some(_), Some(_)) => fields.wrong("etcd", "expected either embedded or etcd, got both"),
         (Some(embedded), None) => return (embedded, EtcdAccess::default()),
@@ -154,7 +191,7 @@ fn read_store(fields: &mut Fields) -> (StoreConfig, EtcdAccess) {
     (default.store, default.etcd)
 }
 
-fn read_etcd(fields: &mut Fields) -> (StoreConfig, EtcdAccess) {
+fn read_etcd(fields: &mut Fields, allow_insecure: bool) -> (StoreConfig, EtcdAccess) {
     fields.require("endpoints", "URLs of etcd's members, such as [\"http://127.0.0.1:2379\"]");
     let endpoints = fields.strings("endpoints");
     let tls = fields.table("tls", ClientTls::read);
@@ -162,20 +199,8 @@ fn read_etcd(fields: &mut Fields) -> (StoreConfig, EtcdAccess) {
         if endpoints.is_empty() || endpoints.len() > MAX_ENDPOINTS {
             fields.wrong("endpoints", format!("expected 1 to {MAX_ENDPOINTS} URLs, got {}", endpoints.len()));
         }
-        for (index, url) in endpoints.iter().enumerate() {
-            let (https, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
-                (Some(rest), _) => (false, rest),
-                (_, Some(rest)) => (true, rest),
-                _ => (false, ""),
-            };
-            if rest.is_empty() {
-                fields.wrong(&format!("endpoints[{index}]"), format!("expected a URL, such as \"http://127.0.0.1:2379\", got {url:?}"));
-            } else if https && !fields.has("tls") {
-                fields.wrong(
-                    &format!("endpoints[{index}]"),
-                    format!("{url} needs the authority of its certificate: give tls = {{ ca = \"FILE\" }}"),
-                );
-            }
+        for (index, problem) in Config::check_etcd(endpoints, fields.has("tls"), allow_insecure) {
+            fields.wrong(&format!("endpoints[{index}]"), problem);
         }
     }
     let prefix = fields.string("prefix").unwrap_or_else(|| DEFAULT_PREFIX.to_owned());
@@ -201,6 +226,36 @@ fn read_settings(fields: &mut Fields) -> SettingsConfig {
         }
     }
     settings
+}
+
+/// The icon in this file.
+pub(crate) fn read_favicon(path: &Path) -> Result<Vec<u8>, String> {
+    let unread = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    let size = std::fs::metadata(path).map_err(unread)?.len();
+    if size > 1 << 20 {
+        return Err(format!("{} has {size} bytes, far too many for an icon", path.display()));
+    }
+    let favicon = std::fs::read(path).map_err(unread)?;
+    if favicon.is_empty() {
+        return Err(format!("{} is empty", path.display()));
+    }
+    match Settings::try_from(v1::Settings { favicon: favicon.clone(), ..v1::Settings::from(&Settings::default()) }) {
+        Ok(_) => Ok(favicon),
+        Err(mistakes) => {
+            let problems: Vec<_> = mistakes.into_iter().map(|mistake| mistake.problem).collect();
+            Err(format!("{}: {}", path.display(), problems.join("; ")))
+        }
+    }
+}
+
+/// That this is a folder, or can become one.
+fn check_folder(path: &Path) -> Result<(), String> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(format!("expected a folder, {} is a file", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("{} cannot be used: {error}", path.display())),
+    }
 }
 
 impl Default for Config {

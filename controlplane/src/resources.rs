@@ -40,7 +40,7 @@ impl Attempts {
             return Ok(Some(value));
         }
         changes.push(Change::Put { key: keys::RESOURCES_REVISION.to_owned(), value: Vec::new(), lease: 0 });
-        if let Committed::Yes(_) = store.txn(Txn { compares, changes }).await.map_err(status::store)? {
+        if let Committed::Yes(_) = store.txn(Txn { compares, changes }).await.map_err(status::change)? {
             return Ok(Some(value));
         }
         self.0 += 1;

@@ -24,7 +24,7 @@ use tonic::transport::server::TcpIncoming;
 use crate::Ready;
 use crate::admin::Admin;
 use crate::auth::Auth;
-use crate::config::{Config, SettingsConfig, StoreConfig};
+use crate::config::{Config, SettingsConfig, StoreConfig, read_favicon};
 use crate::nodes::Nodes;
 use crate::replica::Replica;
 use crate::resources;
@@ -46,6 +46,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(config: Config, shutdown: CancellationToken, ready: oneshot::Sender<Ready>) -> anyhow::Result<()> {
     listen_allowed(config.listen, config.tls.is_some(), config.allow_insecure_control).map_err(anyhow::Error::msg)?;
+    if let StoreConfig::Etcd { endpoints, .. } = &config.store {
+        let problems = Config::check_etcd(endpoints, config.etcd.tls.is_some(), config.allow_insecure_control);
+        if let Some((_, problem)) = problems.into_iter().next() {
+            anyhow::bail!("etcd: {problem}");
+        }
+    }
     let token = match (&config.token, &config.token_file) {
         (Some(token), _) => Some(token.clone()),
         (None, Some(path)) => Some(read_token_file(path)?),
@@ -172,7 +178,7 @@ async fn open_again(data_dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
         tokio::time::sleep(LONGEST_WAIT).await;
         match open_embedded(data_dir).await? {
             Ok(store) => return Ok(store),
-            Err(error @ StoreError::Unavailable(_)) => tracing::warn!(%error, "cannot open the store, trying again"),
+            Err(error @ StoreError::Unusable(_)) => tracing::warn!(%error, "cannot open the store, trying again"),
             Err(error) => return Err(error.into()),
         }
     }
@@ -231,12 +237,9 @@ impl Given {
 }
 
 fn read_settings(config: &SettingsConfig) -> anyhow::Result<Given> {
-    let favicon = config.favicon.as_ref().map(|path| {
-        let size = std::fs::metadata(path).with_context(|| format!("settings.favicon: {}", path.display()))?.len();
-        anyhow::ensure!(size <= 1 << 20, "settings.favicon: {} has {size} bytes, far too many for an icon", path.display());
-        std::fs::read(path).with_context(|| format!("settings.favicon: {}", path.display()))
-    });
-    let given = Given { motd: config.motd.clone(), max_players: config.max_players, favicon: favicon.transpose()? };
+    let favicon = config.favicon.as_deref().map(read_favicon).transpose();
+    let favicon = favicon.map_err(|problem| anyhow::anyhow!("settings.favicon: {problem}"))?;
+    let given = Given { motd: config.motd.clone(), max_players: config.max_players, favicon };
     let mut all = v1::Settings::from(&Settings::default());
     given.apply(&mut all);
     match Settings::try_from(all) {

@@ -4,12 +4,21 @@ use tonic::Status;
 
 use crate::store::StoreError;
 
-/// A failure of the store.
-pub(crate) fn store(error: StoreError) -> Status {
+/// A failure of the store while something was changed.
+pub(crate) fn change(error: StoreError) -> Status {
     match error {
         StoreError::Unavailable(why) => Status::unavailable(format!(
             "the store is away ({why}); a change asked for may or may not have been made: look, then try again"
         )),
+        error => store(error),
+    }
+}
+
+/// A failure of the store while nothing was changed.
+pub(crate) fn store(error: StoreError) -> Status {
+    match error {
+        StoreError::Unavailable(why) => Status::unavailable(format!("the store is away ({why}): try again later")),
+        StoreError::Unusable(why) => Status::unavailable(why),
         StoreError::Compacted(_) => Status::aborted("the listing took so long that the store has forgotten its revision: list again"),
         StoreError::NoLease(_) => Status::aborted("the node's lease ended meanwhile: try again"),
         StoreError::Invalid(why) => Status::invalid_argument(format!("the store refuses it: {why}")),

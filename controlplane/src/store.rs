@@ -216,6 +216,9 @@ pub enum StoreError {
     /// The store cannot be reached or does not answer in time.
     #[error("the store is away: {0}")]
     Unavailable(String),
+    /// The embedded store cannot be opened as things are: its folder is in use, or cannot be read or written.
+    #[error("{0}")]
+    Unusable(String),
     /// The request cannot be carried out as it is (too many operations, too large, a key twice).
     #[error("the store refuses the request: {0}")]
     Invalid(String),

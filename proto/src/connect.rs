@@ -43,6 +43,29 @@ pub enum ConnectError {
 /// # Errors
 /// The URL or the TLS files cannot be used, or plaintext is not allowed there.
 pub fn channel(url: &str, tls: Option<&ClientTls>, allow_insecure: bool) -> Result<Endpoint, ConnectError> {
+    let (uri, host) = check(url, tls.is_some(), allow_insecure)?;
+    let is_https = uri.scheme_str() == Some("https");
+    let endpoint = Endpoint::from(uri)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(PING.0)
+        .keep_alive_timeout(PING.1)
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true);
+    let Some(tls) = tls.filter(|_| is_https) else { return Ok(endpoint) };
+    let wrong = |error| ConnectError::Tls { url: url.to_owned(), error };
+    let mut config = tls.load().map_err(wrong)?;
+    if tls.domain.is_none() {
+        // tonic would take the host of the URL with the brackets of an IPv6 address.
+        config = config.domain_name(host);
+    }
+    endpoint.tls_config(config).map_err(|_| ConnectError::Url(url.to_owned()))
+}
+
+/// Whether a URL of a control plane (or of etcd) can be used; gives it with its host, without brackets. No file is read.
+///
+/// # Errors
+/// As for [`channel`], apart from the TLS files.
+pub fn check(url: &str, has_tls: bool, allow_insecure: bool) -> Result<(Uri, String), ConnectError> {
     let uri: Uri = url.parse().map_err(|_| ConnectError::Url(url.to_owned()))?;
     let (Some(scheme), Some(host), Some(port)) = (uri.scheme_str(), uri.host(), uri.port_u16()) else {
         return Err(ConnectError::Url(url.to_owned()));
@@ -51,25 +74,11 @@ pub fn channel(url: &str, tls: Option<&ClientTls>, allow_insecure: bool) -> Resu
         return Err(ConnectError::Url(url.to_owned()));
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let endpoint = Endpoint::from(uri.clone())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(PING.0)
-        .keep_alive_timeout(PING.1)
-        .keep_alive_while_idle(true)
-        .tcp_nodelay(true);
-    match (scheme, tls) {
-        ("http", _) if allow_insecure || is_loopback(&host) => Ok(endpoint),
+    match (scheme, has_tls) {
+        ("http", _) if allow_insecure || is_loopback(&host) => Ok((uri, host)),
         ("http", _) => Err(ConnectError::Plaintext(url.to_owned())),
-        ("https", None) => Err(ConnectError::NoTls(url.to_owned())),
-        ("https", Some(tls)) => {
-            let wrong = |error| ConnectError::Tls { url: url.to_owned(), error };
-            let mut config = tls.load().map_err(wrong)?;
-            if tls.domain.is_none() {
-                // tonic would take the host of the URL with the brackets of an IPv6 address.
-                config = config.domain_name(host);
-            }
-            endpoint.tls_config(config).map_err(|_| ConnectError::Url(url.to_owned()))
-        }
+        ("https", false) => Err(ConnectError::NoTls(url.to_owned())),
+        ("https", true) => Ok((uri, host)),
         _ => Err(ConnectError::Url(url.to_owned())),
     }
 }

@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 
-use crate::config::Fields;
+use crate::config::{ConfigError, Fields};
 
 /// A longer file is no certificate.
 const MAX_FILE: u64 = 1 << 20;
+
+/// What PEM blocks are called.
+const CERTIFICATE: &str = "CERTIFICATE";
+const KEY: &str = "PRIVATE KEY";
 
 /// A listener's TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +78,13 @@ impl ServerTls {
         }
     }
 
+    /// What is wrong with the files, each mistake by its field below `table` ("tls").
+    pub fn check_files(&self, table: &str) -> Vec<ConfigError> {
+        let files =
+            [("cert", Some(&self.cert), CERTIFICATE), ("key", Some(&self.key), KEY), ("client_ca", self.client_ca.as_ref(), CERTIFICATE)];
+        check_files(table, files, || self.load().err())
+    }
+
     /// Reads the files and checks that they fit together.
     ///
     /// # Errors
@@ -81,7 +92,7 @@ impl ServerTls {
     pub fn load(&self) -> Result<ServerTlsConfig, TlsError> {
         let mut tls = ServerTlsConfig::new().identity(identity(&self.cert, &self.key)?);
         if let Some(path) = &self.client_ca {
-            tls = tls.client_ca_root(Certificate::from_pem(read_pem("client_ca", path, "CERTIFICATE")?));
+            tls = tls.client_ca_root(Certificate::from_pem(read_pem("client_ca", path, CERTIFICATE)?));
         }
         match Server::builder().tls_config(tls.clone()) {
             Ok(_) => Ok(tls),
@@ -102,6 +113,12 @@ impl ClientTls {
         Self { ca: fields.path("ca"), cert: fields.path("cert"), key: fields.path("key"), domain: fields.string("domain") }
     }
 
+    /// What is wrong with the files, each mistake by its field below `table` ("control_tls").
+    pub fn check_files(&self, table: &str) -> Vec<ConfigError> {
+        let files = [("ca", self.ca.as_ref(), CERTIFICATE), ("cert", self.cert.as_ref(), CERTIFICATE), ("key", self.key.as_ref(), KEY)];
+        check_files(table, files, || self.load().err())
+    }
+
     /// Reads the files and checks that they fit together.
     ///
     /// # Errors
@@ -109,7 +126,7 @@ impl ClientTls {
     /// certificate's.
     pub fn load(&self) -> Result<ClientTlsConfig, TlsError> {
         let ca = self.ca.as_deref().ok_or(TlsError::NoAuthority)?;
-        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read_pem("ca", ca, "CERTIFICATE")?));
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read_pem("ca", ca, CERTIFICATE)?));
         tls = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => tls.identity(identity(cert, key)?),
             (None, None) => tls,
@@ -125,8 +142,27 @@ impl ClientTls {
     }
 }
 
+/// Each file by itself; if all are what they should be, all together.
+fn check_files<'a>(
+    table: &str,
+    files: impl IntoIterator<Item = (&'static str, Option<&'a PathBuf>, &'static str)>,
+    load: impl FnOnce() -> Option<TlsError>,
+) -> Vec<ConfigError> {
+    let mut mistakes = Vec::new();
+    for (name, path, kind) in files {
+        if let Some(TlsError::File { path, reason, .. }) = path.and_then(|path| read_pem(name, path, kind).err()) {
+            mistakes.push(ConfigError { field: format!("{table}.{name}"), problem: format!("{} {reason}", path.display()) });
+        }
+    }
+    if mistakes.is_empty() {
+        let problem = load().map(|error| ConfigError { field: table.to_owned(), problem: error.to_string() });
+        mistakes.extend(problem);
+    }
+    mistakes
+}
+
 fn identity(cert: &Path, key: &Path) -> Result<Identity, TlsError> {
-    Ok(Identity::from_pem(read_pem("cert", cert, "CERTIFICATE")?, read_pem("key", key, "PRIVATE KEY")?))
+    Ok(Identity::from_pem(read_pem("cert", cert, CERTIFICATE)?, read_pem("key", key, KEY)?))
 }
 
 /// A PEM file, checked to hold a block of the kind it is for: rustls passes over others in silence.

@@ -43,6 +43,14 @@ pub fn read_token_file(path: &Path) -> Result<String, TokenError> {
     }
 }
 
+/// What is wrong with a token's (or password's) file, if anything. A pipe can be read only once: it is not looked into.
+pub fn check_token_file(path: &Path) -> Option<String> {
+    if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+        return None;
+    }
+    read_token_file(path).err().map(|error| format!("{} {}", path.display(), error.reason))
+}
+
 /// Adds `authorization: Bearer …` to every call, or nothing if there is no token.
 #[derive(Debug, Clone, Default)]
 pub struct Bearer {

@@ -244,3 +244,20 @@ fn a_token_file_holds_one_token() {
     let error = read_token_file(&missing).expect_err("no file").to_string();
     assert!(error.contains("missing") && error.contains("cannot be read"), "{error}");
 }
+
+#[test]
+fn files_that_do_not_fit_are_mistakes_of_their_fields() {
+    let authority = Authority::new();
+    let (cert, key) = authority.issue("one", &["localhost"]);
+    let (_, other) = authority.issue("other", &["localhost"]);
+    let good = ServerTls { cert: cert.clone(), key: key.clone(), client_ca: Some(authority.ca()) };
+    assert_eq!(good.check_files("tls"), []);
+    let mismatch = ServerTls { key: other, ..good.clone() }.check_files("tls");
+    assert!(mismatch.len() == 1 && mismatch[0].field == "tls", "{mismatch:?}");
+    // Swapped, and one that is not there: each is named.
+    let swapped = ServerTls { cert: key, key: cert.clone(), client_ca: Some("/nonexistent/ca.pem".into()) }.check_files("tls");
+    let fields: Vec<_> = swapped.iter().map(|mistake| mistake.field.as_str()).collect();
+    assert_eq!(fields, ["tls.cert", "tls.key", "tls.client_ca"], "{swapped:?}");
+    let client = ClientTls { ca: Some(authority.ca()), cert: Some(cert), ..ClientTls::default() }.check_files("control_tls");
+    assert!(client.len() == 1 && client[0].problem.contains("both cert and key"), "{client:?}");
+}

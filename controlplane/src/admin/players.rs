@@ -86,13 +86,13 @@ async fn player(replica: &Replica, player: &str) -> Result<v1::Session, Status> 
 async fn carry_out(replica: &Replica, node: &str, action: Action, traceparent: &str) -> Result<v1::Command, Status> {
     let traceparent = checked_traceparent(traceparent)?;
     let command = commands::new(node, action, "cli", traceparent, DEADLINE, commands::now_ms());
-    let lost = commands::create(&*replica.store, &replica.commands, std::slice::from_ref(&command)).await.map_err(status::store)?;
+    let lost = commands::create(&*replica.store, &replica.commands, std::slice::from_ref(&command)).await.map_err(status::change)?;
     if !lost.is_empty() {
         return Err(Status::failed_precondition(format!("the node {node} has just gone: see `moonbridge node list`")));
     }
     let id = command.id.clone();
     tokio::select! {
-        outcome = sweeper::outcome(&*replica.store, &replica.commands, command) => outcome.map_err(status::store),
+        outcome = sweeper::outcome(&*replica.store, &replica.commands, command) => outcome.map_err(status::change),
         () = replica.shutdown.cancelled() => {
             Err(Status::unavailable(format!("this replica is shutting down; the command {id} goes on: ask another for its outcome")))
         }

@@ -48,6 +48,10 @@ pub(super) async fn list_routes(replica: &Replica, request: v1::ListRoutesReques
 
 pub(super) async fn set_route(replica: &Replica, request: v1::SetRouteRequest) -> Result<v1::Route, Status> {
     let raw = request.route.ok_or_else(|| missing("route"))?;
+    if names_port(&raw.host) {
+        let problem = format!("route.host: expected a host name without a port, got {:?}: players are routed by the name alone", raw.host);
+        return Err(Status::invalid_argument(problem));
+    }
     let route = Route::try_from(raw).map_err(|mistakes| invalid("route", mistakes))?;
     let route = resources::set_route(&*replica.store, &route).await?;
     tracing::info!(host = route.host, backends = route.backends.join(","), "route set");
@@ -74,6 +78,15 @@ pub(super) async fn set_settings(replica: &Replica, request: v1::SetSettingsRequ
     let settings = resources::change_settings(&*replica.store, |current| current.clone_from(&settings)).await?;
     tracing::info!(max_players = settings.max_players, "settings set");
     Ok(settings)
+}
+
+/// Whether a host has a port behind it, which routes would cut off in silence.
+fn names_port(host: &str) -> bool {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').is_some_and(|(_, port)| !port.is_empty()),
+        // Several colons are an IPv6 address.
+        None => host.matches(':').count() == 1,
+    }
 }
 
 fn missing(field: &str) -> Status {

@@ -51,7 +51,7 @@ pub(super) async fn start(replica: &Replica, request: v1::StartTransfersRequest)
             made.push(commands::new(&session.node_id, action, &request.origin, traceparent, deadline, now));
         }
     }
-    let lost = commands::create(&*replica.store, &replica.commands, &made).await.map_err(status::store)?;
+    let lost = commands::create(&*replica.store, &replica.commands, &made).await.map_err(status::change)?;
     let lost_ids: HashSet<&str> = lost.iter().map(|command| command.id.as_str()).collect();
     made.retain(|command| !lost_ids.contains(command.id.as_str()));
     refused.extend(lost.iter().filter_map(|command| match &command.action {

@@ -58,7 +58,7 @@ fn every_mistake_is_reported_at_once_with_its_field() {
         token = "never in a file"
         [store]
         embedded = { data_dir = "/x" }
-        etcd = { endpoints = ["a:2379", "https://b"], user = "u" }
+        etcd = { endpoints = ["a:2379", "https://b:2"], user = "u" }
         [settings]
         max_players = -1
     "#;
@@ -69,7 +69,7 @@ fn every_mistake_is_reported_at_once_with_its_field() {
         "token: unknown field",
         "store.etcd: expected either",
         "store.etcd.endpoints[0]: expected a URL",
-        "store.etcd.endpoints[1]: https://b needs",
+        "store.etcd.endpoints[1]: https://b:2 needs",
         "store.etcd.password_file: missing",
         "settings.max_players: expected",
     ] {
@@ -83,4 +83,58 @@ fn a_store_table_must_name_a_store_and_plaintext_is_for_loopback_only() {
     assert_eq!(mistakes("[store]").len(), 1);
     assert!(mistakes("listen = \"0.0.0.0:1\"")[0].starts_with("listen: "));
     assert!(Config::parse("listen = \"0.0.0.0:1\"\nallow_insecure_control = true").is_ok());
+}
+
+#[test]
+fn plaintext_to_etcd_is_for_loopback_only_and_nonsense_is_no_url() {
+    let with = |urls: &str, more: &str| format!("{more}\n[store]\netcd = {{ endpoints = [{urls}] }}");
+    for url in ["http://127.0.0.1:2379", "http://[::1]:2379", "http://localhost:2379"] {
+        assert!(Config::parse(&with(&format!("{url:?}"), "")).is_ok(), "{url}");
+    }
+    let far = with("\"http://127.0.0.1:2379\", \"http://10.0.0.11:2379\", \"http://etcd:2379\"", "");
+    let found = mistakes(&far);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("store.etcd.endpoints[1]: http://10.0.0.11:2379 is plaintext"), "{found:?}");
+    assert!(found[0].contains("allow_insecure_control = true"), "{found:?}");
+    assert!(Config::parse(&far.replacen('\n', "allow_insecure_control = true\n", 1)).is_ok());
+    for url in ["http://:::", "http://a b:1", "http://", "a:1", "http://h", "http://h:1/x", "ftp://h:1", "http://h:99999"] {
+        let found = mistakes(&with(&format!("{url:?}"), "allow_insecure_control = true"));
+        assert!(found.len() == 1 && found[0].starts_with("store.etcd.endpoints[0]: expected a URL"), "{url}: {found:?}");
+    }
+}
+
+#[test]
+fn every_file_that_cannot_be_used_is_reported_at_once_with_its_field() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    };
+    let tls = ServerTls { cert: file("cert", b"no PEM"), key: folder.path().join("missing"), client_ca: None };
+    let icon = SettingsConfig { favicon: Some(file("icon", b"no PNG")), ..SettingsConfig::default() };
+    let config = Config {
+        token_file: Some(file("token", b" ")),
+        tls: Some(tls),
+        store: StoreConfig::Embedded { data_dir: file("data", b"") },
+        etcd: EtcdAccess { tls: Some(ClientTls::default()), password_file: Some(folder.path().join("gone")), ..EtcdAccess::default() },
+        settings: Some(icon),
+        ..Config::default()
+    };
+    let found: Vec<_> = config.check_files().expect_err("mistakes").0.iter().map(ToString::to_string).collect();
+    for (field, word) in [
+        ("token_file: ", "is empty"),
+        ("tls.cert: ", "CERTIFICATE"),
+        ("tls.key: ", "cannot be read"),
+        ("store.embedded.data_dir: ", "expected a folder"),
+        ("store.etcd.password_file: ", "cannot be read"),
+        ("store.etcd.tls: ", "give ca"),
+        ("settings.favicon: ", "expected a PNG"),
+    ] {
+        assert!(found.iter().any(|mistake| mistake.starts_with(field) && mistake.contains(word)), "{field} not in {found:#?}");
+    }
+    assert_eq!(found.len(), 7, "{found:#?}");
+    // A folder that is yet to be made is none.
+    let new = StoreConfig::Embedded { data_dir: folder.path().join("new/store") };
+    assert!(Config { store: new, ..Config::default() }.check_files().is_ok());
 }

@@ -49,7 +49,7 @@ impl Embedded {
     /// Opens the store in this folder; creates both if need be. It reads the whole file: call it at the start, not later on.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if another process (or this one) has it open, or the folder cannot be used;
+    /// [`StoreError::Unusable`] if another process (or this one) has it open, or the folder cannot be used;
     /// [`StoreError::Damaged`] if the file is no whole store. The messages say what to do.
     pub fn open(dir: &Path) -> Result<Embedded, StoreError> {
         let (file, contents) = File::open(dir)?;
@@ -59,7 +59,7 @@ impl Embedded {
         let (requests, waiting) = mpsc::channel();
         let writer = Writer::new(file, Arc::clone(&memory), newest_sender, contents.reserved, failed_sender);
         let writer = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&waiting));
-        let writer = writer.map_err(|error| StoreError::Unavailable(format!("cannot start its thread: {error}")))?;
+        let writer = writer.map_err(|error| StoreError::Unusable(format!("cannot start its thread: {error}")))?;
         let places = Arc::new(Semaphore::new(QUEUE));
         Ok(Embedded { id: contents.id, memory, newest, failed, places, requests: Some(requests), writer: Some(writer) })
     }

@@ -13,7 +13,7 @@ pub struct ConfigErrors(pub Vec<ConfigError>);
 /// A mistake of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The path of the field ("timeouts.login", "control\[1\]"), or "line 3, column 7", or the file's own path.
+    /// The path of the field ("timeouts.login", "control\[1\]"), or "line 3, column 7"; empty if it is about the whole file.
     pub field: String,
     /// What was expected, and what was found.
     pub problem: String,
@@ -21,7 +21,10 @@ pub struct ConfigError {
 
 impl Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
+        match self.field.as_str() {
+            "" => f.write_str(&self.problem),
+            field => write!(f, "{field}: {}", self.problem),
+        }
     }
 }
 
@@ -40,14 +43,24 @@ impl std::error::Error for ConfigErrors {}
 /// A configuration file's text.
 ///
 /// # Errors
-/// One mistake, with the file's path as its field: it cannot be read, is no UTF-8, or is longer than 1 MiB.
+/// One mistake, without a field: it cannot be read, is no UTF-8, or is longer than 1 MiB.
 pub fn read_file(path: &Path) -> Result<String, ConfigErrors> {
-    let wrong = |problem: String| ConfigErrors(vec![ConfigError { field: path.display().to_string(), problem }]);
+    let wrong = |problem: String| ConfigErrors(vec![ConfigError { field: String::new(), problem }]);
     let size = std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
     if size > MAX_FILE {
         return Err(wrong(format!("expected a configuration file of at most {MAX_FILE} bytes, got {size}")));
     }
     std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))
+}
+
+impl ConfigErrors {
+    /// `Ok` if there are none.
+    ///
+    /// # Errors
+    /// All of them.
+    pub fn check(mistakes: Vec<ConfigError>) -> Result<(), Self> {
+        if mistakes.is_empty() { Ok(()) } else { Err(Self(mistakes)) }
+    }
 }
 
 /// A syntax error, by its line and column.

@@ -14,7 +14,7 @@ async fn backends_and_routes_are_set_listed_drained_and_removed() {
     refused(admin.set_route(route("*", &["one"])).await, Code::FailedPrecondition, &["one", "moonbridge backend set"]);
     set_backend(&mut admin, "one").await;
     set_backend(&mut admin, "two").await;
-    let set = admin.set_route(route("Play.Example.NET.:25565", &["one", "two"])).await.expect("a route").into_inner();
+    let set = admin.set_route(route("Play.Example.NET.", &["one", "two"])).await.expect("a route").into_inner();
     assert_eq!(set.host, "play.example.net");
 
     let drain = |name: &str, drained| v1::DrainBackendRequest { name: name.to_owned(), drained };
@@ -53,6 +53,9 @@ async fn mistakes_name_their_field() {
     let request = v1::SetBackendRequest { backend: Some(backend), keep_drained: false };
     refused(admin.set_backend(request).await, Code::InvalidArgument, &["backend.name", "backend.address"]);
     refused(admin.set_backend(v1::SetBackendRequest::default()).await, Code::InvalidArgument, &["backend"]);
+    for host in ["h:25565", "*.h:1", "[::1]:25565"] {
+        refused(admin.set_route(route(host, &["one"])).await, Code::InvalidArgument, &["route.host", "without a port", host]);
+    }
     refused(admin.set_route(route("a b", &[])).await, Code::InvalidArgument, &["route.host", "route.backends"]);
     let settings = v1::Settings { favicon: vec![1, 2, 3], ..v1::Settings::default() };
     let request = v1::SetSettingsRequest { settings: Some(settings) };

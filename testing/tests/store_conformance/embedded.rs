@@ -148,7 +148,7 @@ async fn what_is_no_store_is_refused_and_left_alone() {
     assert!(matches!(Embedded::open(folder.path()), Err(StoreError::Damaged(_))));
     // A folder that cannot be one.
     std::fs::write(folder.path().join("file"), "").unwrap();
-    assert!(matches!(Embedded::open(&folder.path().join("file")), Err(StoreError::Unavailable(_))));
+    assert!(matches!(Embedded::open(&folder.path().join("file")), Err(StoreError::Unusable(_))));
 }
 
 fn redb_without_id(file: &Path) {

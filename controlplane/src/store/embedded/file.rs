@@ -161,7 +161,7 @@ fn read(database: &Database) -> Result<Contents, redb::Error> {
 }
 
 fn cannot(path: &Path, what: &str, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Unavailable(format!("{}: cannot {what}: {error}", path.display()))
+    StoreError::Unusable(format!("{}: cannot {what}: {error}", path.display()))
 }
 
 fn damaged(path: &Path, error: impl std::fmt::Display) -> StoreError {
@@ -170,5 +170,5 @@ fn damaged(path: &Path, error: impl std::fmt::Display) -> StoreError {
 
 fn in_use(dir: &Path) -> StoreError {
     let dir = dir.display();
-    StoreError::Unavailable(format!("another process uses the folder {dir}: stop it, or give another data folder (two replicas need etcd)"))
+    StoreError::Unusable(format!("another process uses the folder {dir}: stop it, or give another data folder (two replicas need etcd)"))
 }
