@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use opentelemetry::KeyValue;
-use opentelemetry_otlp::{WithExportConfig, WithTonicConfig};
+use opentelemetry_otlp::{RetryPolicy, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use tokio::sync::{mpsc, oneshot};
@@ -100,6 +100,10 @@ fn exporter(service: &'static str, url: String) -> Result<opentelemetry_otlp::Sp
         endpoint = endpoint.tls_config(tls).map_err(|error| error.to_string())?;
     }
     let builder = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_channel(endpoint.connect_lazy());
+    // Once, for a connection that just broke. More, with their growing pauses, would hold up the end of every command for a
+    // second when nothing listens there.
+    let once = RetryPolicy::recommended().with_max_retries(1).with_max_jitter(Duration::from_millis(50));
+    let builder = builder.with_retry_policy(once);
     let mut exporter = builder.with_timeout(EXPORT).build().map_err(|error| error.to_string())?;
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     // The builder also takes OTEL_RESOURCE_ATTRIBUTES; its OTEL_SERVICE_NAME gives way to ours only if unset.
