@@ -1,6 +1,7 @@
 //! Which backends a host name leads to.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 
 use super::backend::name_problem;
 use super::mistakes::{At, Mistakes, shown};
@@ -76,11 +77,13 @@ pub(super) fn validate(raw: v1::Route, at: &At, mistakes: &mut Mistakes) -> Rout
     Route { host, backends: raw.backends, on_kick }
 }
 
-/// Exact, `*.suffix` or `*`. Names in other scripts pass: a client sends what the player typed.
+/// Exact, `*.suffix` or `*`, or an IP address. Names in other scripts pass: a client sends what the player typed. Of ASCII only
+/// what host names are made of does (RFC 1123 section 2.1, and the '_' that some have).
 fn is_route_host(host: &str) -> bool {
     let name = host.strip_prefix("*.").unwrap_or(host);
-    let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"*/[]@".contains(c);
-    host == "*" || (host.chars().count() <= MAX_ROUTE_HOST && name.chars().all(plain) && name.split('.').all(|label| !label.is_empty()))
+    let plain = |c: char| if c.is_ascii() { c.is_ascii_alphanumeric() || "-_".contains(c) } else { !c.is_control() && !c.is_whitespace() };
+    let label = |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.chars().all(plain);
+    host == "*" || host.parse::<Ipv6Addr>().is_ok() || (host.chars().count() <= MAX_ROUTE_HOST && name.split('.').all(label))
 }
 
 impl TryFrom<v1::Route> for Route {
