@@ -10,6 +10,7 @@ mod control;
 pub mod demo;
 mod failure;
 mod framed;
+mod leftovers;
 mod output;
 mod plane;
 mod probe;
@@ -17,6 +18,7 @@ mod state;
 mod status;
 mod time;
 mod up;
+mod yaml;
 
 use std::process::ExitCode;
 use std::time::Duration;

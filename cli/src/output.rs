@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::args::Format;
 use crate::failure::{Failure, Outcome};
+use crate::yaml;
 
 /// A list with named columns.
 pub(crate) struct Listing {
@@ -121,7 +122,7 @@ pub(crate) fn printable(text: &str) -> String {
 /// Prints one JSON or YAML document.
 pub(crate) fn document(format: Format, value: &(impl Serialize + ?Sized)) -> Outcome {
     let text = match format {
-        Format::Yaml => serde_norway::to_string(value).map_err(|error| error.to_string()),
+        Format::Yaml => yaml::to_string(value),
         Format::Json | Format::Table => serde_json::to_string_pretty(value).map_err(|error| error.to_string()),
     };
     line(text.map_err(|error| Failure::failed(format!("cannot print the result: {error}")))?.trim_end())
@@ -130,7 +131,7 @@ pub(crate) fn document(format: Format, value: &(impl Serialize + ?Sized)) -> Out
 /// Prints one event of a stream: a JSON object on a line of its own, or a YAML document.
 pub(crate) fn event(format: Format, value: &(impl Serialize + ?Sized)) -> Outcome {
     let text = match format {
-        Format::Yaml => serde_norway::to_string(value).map(|text| format!("---\n{text}")).map_err(|error| error.to_string()),
+        Format::Yaml => yaml::to_string(value).map(|text| format!("---\n{text}")),
         Format::Json | Format::Table => serde_json::to_string(value).map_err(|error| error.to_string()),
     };
     line(text.map_err(|error| Failure::failed(format!("cannot print the result: {error}")))?.trim_end())

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::FLUSH;
 use crate::args::{LogFormat, PlaneArgs};
 use crate::failure::{Failure, Outcome};
+use crate::leftovers::Leftovers;
 use crate::output;
 
 /// Exit code of a process that was told to stop twice: that of one killed by SIGINT.
@@ -25,7 +26,7 @@ pub(crate) async fn dataplane(args: PlaneArgs) -> Outcome {
     let config = moonbridge_dataplane::config::Config::load(&args.config).map_err(|errors| mistakes(&args.config, &errors))?;
     let telemetry = start_telemetry("moonbridge-dataplane", args.log, config.telemetry.otlp_endpoint.clone());
     raise_file_limit();
-    let shutdown = stop_on_signal()?;
+    let shutdown = stop_on_signal(Leftovers::default())?;
     let listen = config.listen;
     let (sender, ready) = oneshot::channel();
     let mut run = tokio::spawn(moonbridge_dataplane::run(config, shutdown, sender));
@@ -44,7 +45,7 @@ pub(crate) async fn controlplane(args: PlaneArgs) -> Outcome {
     let config = moonbridge_controlplane::config::Config::load(&args.config).map_err(|errors| mistakes(&args.config, &errors))?;
     let telemetry = start_telemetry("moonbridge-controlplane", args.log, config.telemetry.otlp_endpoint.clone());
     raise_file_limit();
-    let shutdown = stop_on_signal()?;
+    let shutdown = stop_on_signal(Leftovers::default())?;
     let listen = config.listen;
     let (sender, ready) = oneshot::channel();
     let mut run = tokio::spawn(moonbridge_controlplane::run(config, shutdown, sender));
@@ -72,27 +73,45 @@ pub(crate) fn start_telemetry(service: &'static str, log: LogFormat, otlp_endpoi
     telemetry::init(service, telemetry::Options { log, otlp_endpoint, ..Default::default() })
 }
 
-/// A token that SIGINT or SIGTERM cancels; a second one ends the process at once.
-pub(crate) fn stop_on_signal() -> Outcome<CancellationToken> {
+/// A token that SIGINT, SIGTERM or SIGHUP cancels; a second one ends the process at once, leaving none of `leftovers`.
+pub(crate) fn stop_on_signal(leftovers: Leftovers) -> Outcome<CancellationToken> {
     let failed = |error: io::Error| Failure::failed(format!("cannot wait for signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    // Whoever started it with nohup wants it to outlive the terminal.
+    let mut hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup()).map_err(failed)?) };
     let token = CancellationToken::new();
     let stop = token.clone();
     tokio::spawn(async move {
         let mut next = async || {
+            let hung_up = async {
+                match &mut hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = hung_up => {}
             }
         };
         next().await;
         output::note("moonbridge: ending; once more to end at once");
         stop.cancel();
         next().await;
+        leftovers.remove();
         std::process::exit(INTERRUPTED);
     });
     Ok(token)
+}
+
+/// Whether SIGHUP was ignored when this process began, as `nohup` has it. Linux tells; elsewhere it counts as not.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // Bit 0 is signal 1.
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// One file descriptor a connection: takes what the system allows.

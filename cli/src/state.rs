@@ -1,7 +1,8 @@
-//! The user's state directory, and in it `up.json`, by which the admin verbs find a local `moonbridge up`.
+//! The user's state directory, and in it a file `up-PID.json` for each running `moonbridge up`, by which the admin verbs find it.
 
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -43,75 +44,114 @@ pub(crate) fn make_directory() -> Outcome<PathBuf> {
     Ok(path)
 }
 
-/// Reads `up.json` in this directory; `None` if there is none.
-pub(crate) fn read_up_file(directory: &Path) -> Result<Option<UpFile>, String> {
-    let path = directory.join(UP_FILE);
-    match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| format!("{} is damaged: {error}; remove it, or give --control", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
-    }
+/// The file of an `up`, and whether that still runs.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// What it says.
+    pub(crate) up: UpFile,
+    /// Whether its process is there.
+    pub(crate) alive: bool,
 }
 
-const UP_FILE: &str = "up.json";
+/// Every `up` that has its file in this directory, by process id. Files that cannot be read are none: an `up` writes its own whole.
+pub(crate) fn find_ups(directory: &Path) -> Vec<Found> {
+    let mut ups: Vec<Found> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| pid_in(&entry.file_name(), ".json").is_some())
+        .filter_map(|entry| {
+            let path = entry.path();
+            let mut file = File::open(&path).ok()?;
+            let up: UpFile = serde_json::from_reader(&mut file).ok()?;
+            let alive = is_held(&file, up.pid);
+            Some(Found { path, up, alive })
+        })
+        .collect();
+    ups.sort_by_key(|found| found.up.pid);
+    ups
+}
 
-/// The files of a running `up`; removed when dropped, if they are still its own.
+/// The files of a running `up`; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct UpFiles {
-    directory: PathBuf,
     token_file: PathBuf,
-    content: UpFile,
+    file: PathBuf,
+    /// Its lock says that the process is there: process ids come again, locks end with their process.
+    _held: File,
 }
 
 impl UpFiles {
-    /// Writes the token (mode 0600) and `up.json`, each in one step, and clears away the tokens of processes that have gone.
-    pub(crate) fn write(directory: PathBuf, control: String, token: &str) -> io::Result<Self> {
+    /// Writes the token and `up-PID.json` (both mode 0600), each in one step, and clears away those of processes that have gone.
+    pub(crate) fn write(directory: &Path, control: String, token: &str) -> io::Result<Self> {
         let pid = std::process::id();
-        remove_stale_tokens(&directory);
+        remove_stale(directory);
         let token_file = directory.join(format!("up-{pid}.token"));
         write_private(&token_file, format!("{token}\n").as_bytes())?;
         let content = UpFile { control, token_file: token_file.clone(), pid };
-        let files = UpFiles { directory, token_file, content };
-        write_private(&files.directory.join(UP_FILE), serde_json::to_string_pretty(&files.content)?.as_bytes())?;
-        Ok(files)
+        let file = directory.join(format!("up-{pid}.json"));
+        let held = write_private(&file, serde_json::to_string_pretty(&content)?.as_bytes())?;
+        Ok(UpFiles { token_file, file, _held: held })
+    }
+
+    /// Where they are.
+    pub(crate) fn paths(&self) -> [PathBuf; 2] {
+        [self.file.clone(), self.token_file.clone()]
     }
 }
 
 impl Drop for UpFiles {
     fn drop(&mut self) {
-        if read_up_file(&self.directory).is_ok_and(|found| found.as_ref() == Some(&self.content)) {
-            let _ = fs::remove_file(self.directory.join(UP_FILE));
+        for path in self.paths() {
+            let _ = fs::remove_file(path);
         }
-        let _ = fs::remove_file(&self.token_file);
+    }
+}
+
+/// Whether the `up` that wrote this file runs. Where the file system has no locks, its process id tells.
+fn is_held(file: &File, pid: u32) -> bool {
+    match file.try_lock_shared() {
+        Ok(()) => false,
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => is_alive(pid),
     }
 }
 
 /// Whether a process with this id is there.
-pub(crate) fn is_alive(pid: u32) -> bool {
+fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-fn remove_stale_tokens(directory: &Path) {
+/// The process id in the name of an `up`'s file.
+fn pid_in(name: &OsStr, suffix: &str) -> Option<u32> {
+    name.to_str()?.strip_prefix("up-")?.strip_suffix(suffix)?.parse().ok()
+}
+
+fn remove_stale(directory: &Path) {
+    for found in find_ups(directory).into_iter().filter(|found| !found.alive) {
+        let _ = fs::remove_file(found.path);
+    }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix("up-")?.strip_suffix(".token")?.parse().ok());
-        if pid.is_some_and(|pid| !is_alive(pid)) {
+        if pid_in(&entry.file_name(), ".token").is_some_and(|pid| !is_alive(pid)) {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Writes a file that only this user can read, so that it is there whole or not at all.
-fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Writes a file that only this user can read, so that it is there whole, and locked by us, or not at all.
+fn write_private(path: &Path, content: &[u8]) -> io::Result<File> {
     let temporary = path.with_extension(format!("{}.new", std::process::id()));
     let _ = fs::remove_file(&temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    // Not every file system has locks; who looks for them then asks for the process.
+    let _ = file.try_lock();
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&temporary, path)
+    fs::rename(&temporary, path)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -122,34 +162,36 @@ mod tests {
     #[test]
     fn the_files_are_private_and_go_with_the_process() {
         let home = tempfile::tempdir().unwrap();
-        let stale = home.path().join("up-2147483646.token");
-        fs::write(&stale, "x").unwrap();
-        let files = UpFiles::write(home.path().to_owned(), "http://127.0.0.1:1".into(), "secret").unwrap();
-        assert!(!stale.exists());
-        let up = read_up_file(home.path()).unwrap().unwrap();
-        assert_eq!(up.control, "http://127.0.0.1:1");
+        // Ours is alive as a process, but nobody holds the file: a process id that came again.
+        let of = |pid: u32| UpFile { control: "http://127.0.0.1:2".into(), token_file: "/elsewhere".into(), pid };
+        let reused = home.path().join("up-1.json");
+        let gone = home.path().join("up-2147483646.json");
+        fs::write(&reused, serde_json::to_vec(&of(std::process::id())).unwrap()).unwrap();
+        fs::write(&gone, serde_json::to_vec(&of(2_147_483_646)).unwrap()).unwrap();
+        fs::write(home.path().join("up-2147483646.token"), "x").unwrap();
+        assert!(find_ups(home.path()).iter().all(|found| !found.alive));
+        assert_eq!(find_ups(home.path()).len(), 2);
+
+        let files = UpFiles::write(home.path(), "http://127.0.0.1:1".into(), "secret").unwrap();
+        let found = find_ups(home.path());
+        assert_eq!(found.len(), 1, "those that are left over have gone: {found:?}");
+        let Found { up, alive, .. } = &found[0];
+        assert!(*alive);
+        assert_eq!((up.control.as_str(), up.pid), ("http://127.0.0.1:1", std::process::id()));
         assert_eq!(fs::read_to_string(&up.token_file).unwrap().trim(), "secret");
-        assert_eq!(fs::metadata(&up.token_file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(is_alive(up.pid));
+        for path in files.paths() {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
         drop(files);
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn another_process_s_file_stays() {
+    fn files_that_say_nothing_are_no_up() {
         let home = tempfile::tempdir().unwrap();
-        let files = UpFiles::write(home.path().to_owned(), "http://127.0.0.1:1".into(), "secret").unwrap();
-        let other = UpFile { control: "http://127.0.0.1:2".into(), token_file: "/elsewhere".into(), pid: 1 };
-        fs::write(home.path().join(UP_FILE), serde_json::to_vec(&other).unwrap()).unwrap();
-        drop(files);
-        assert_eq!(read_up_file(home.path()).unwrap(), Some(other));
-    }
-
-    #[test]
-    fn a_damaged_file_is_said_to_be_one() {
-        let home = tempfile::tempdir().unwrap();
-        assert_eq!(read_up_file(home.path()).unwrap(), None);
-        fs::write(home.path().join(UP_FILE), "{").unwrap();
-        assert!(read_up_file(home.path()).unwrap_err().contains("damaged"));
+        fs::write(home.path().join("up-1.json"), "{").unwrap();
+        fs::write(home.path().join("up.json"), "{}").unwrap();
+        assert!(find_ups(home.path()).is_empty());
+        assert!(find_ups(&home.path().join("none")).is_empty());
     }
 }

@@ -19,6 +19,7 @@ use crate::args::UpArgs;
 use crate::control::Control;
 use crate::demo::Limbo;
 use crate::failure::{Failure, Outcome};
+use crate::leftovers::Leftovers;
 use crate::plane::{self, Running};
 use crate::state::{self, UpFiles};
 
@@ -34,20 +35,24 @@ const CONTROL_END: Duration = Duration::from_secs(5);
 /// All prefixes below which etcd keys lie, unless given.
 const ETCD_PREFIX: &str = "/moonbridge/";
 
-/// Runs until Ctrl-C or SIGTERM, then drains.
+/// Runs until Ctrl-C, SIGTERM or SIGHUP, then drains.
 pub(crate) async fn run(args: UpArgs) -> Outcome {
     let telemetry = plane::start_telemetry("moonbridge", args.log, None);
     plane::raise_file_limit();
-    let stop = plane::stop_on_signal()?;
-    let result = serve(args, stop).await;
+    let leftovers = Leftovers::default();
+    let stop = plane::stop_on_signal(leftovers.clone())?;
+    let result = serve(args, stop, &leftovers).await;
     telemetry.flush(FLUSH).await;
     result
 }
 
-async fn serve(args: UpArgs, stop: CancellationToken) -> Outcome {
+async fn serve(args: UpArgs, stop: CancellationToken, leftovers: &Leftovers) -> Outcome {
     let state = state::make_directory()?;
     let token = random_token()?;
     let store = Store::choose(&args, &state)?;
+    if let Store::Temporary(folder) = &store {
+        leftovers.add([folder.path().to_owned()]);
+    }
 
     let limbos = Limbos::start(args.demo).await?;
     let starting = start(&args, &store, &token, &limbos);
@@ -56,9 +61,11 @@ async fn serve(args: UpArgs, stop: CancellationToken) -> Outcome {
         // It may wait for an etcd that is away. Nobody is served yet: there is nothing to drain.
         () = stop.cancelled() => return Ok(()),
     };
-    let files = UpFiles::write(state.clone(), control.url(), &token)
+    let files = UpFiles::write(&state, control.url(), &token)
         .map_err(|error| Failure::failed(format!("cannot write to the state directory {}: {error}", state.display())))?;
-    words::greet(node.listen, &control.url(), &store.to_string(), &network)?;
+    leftovers.add(files.paths());
+    let others = state::find_ups(&state).into_iter().filter(|found| found.alive && found.up.pid != std::process::id()).count();
+    words::greet(&words::Place { listen: node.listen, control: &control.url(), store: &store.to_string(), others }, &network)?;
 
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),

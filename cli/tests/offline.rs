@@ -42,6 +42,10 @@ fn usage_errors_name_the_argument_and_what_was_expected() {
     let home = tempfile::tempdir().unwrap();
     for (args, named) in [
         (&["backend", "set", "lobby", "--address", "10.0.0.7"][..], &["--address", "expected HOST:PORT"][..]),
+        (&["backend", "set", "lobby", "--address", ""], &["--address", "expected HOST:PORT"]),
+        (&["backend", "set", "lobby", "--address", "a b:5"], &["--address", "host name"]),
+        (&["backend", "set", "lobby", "--address", "ünï.de:5"], &["--address", "host name"]),
+        (&["route", "set", "--backends", "a", "--", "--"], &["HOST", "expected a host name"]),
         (&["backend", "set", "Lobby", "--address", "a:1"], &["NAME", "1 to 64 of a-z"]),
         (&["backend", "set", "lobby"], &["--address"]),
         (&["transfer", "start", "--to", "x"], &["PLAYERS"]),
@@ -62,6 +66,47 @@ fn usage_errors_name_the_argument_and_what_was_expected() {
             assert!(stderr(&output).contains(text), "{args:?} must name {text:?}: {}", stderr(&output));
         }
     }
+}
+
+/// What stands in the environment is no argument that was typed.
+#[test]
+fn the_environment_shows_in_no_usage_line_and_empty_is_unset() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |args: &[&str], control: &str, token: &str| {
+        Command::new(env!("CARGO_BIN_EXE_moonbridge"))
+            .args(args)
+            .env("XDG_STATE_HOME", home.path())
+            .env("MOONBRIDGE_CONTROL", control)
+            .env("MOONBRIDGE_TOKEN_FILE", token)
+            .output()
+            .unwrap()
+    };
+    let output = run(&["transfer", "start", "Alice"], "http://127.0.0.1:1", "/token");
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("--to <BACKEND>") && !said.contains("--control") && !said.contains("--token-file"), "{said}");
+
+    let output = run(&["player", "list"], "", "");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no control plane given"), "{}", stderr(&output));
+    let output = run(&["player", "list"], "ftp://x", "");
+    assert_eq!(output.status.code(), Some(2), "it is read: {}", stderr(&output));
+}
+
+/// A listener whose backlog takes connections, and nobody behind it.
+#[test]
+fn every_replica_that_did_not_answer_is_named_with_its_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    let (_held, port) = held_port();
+    let refusing = format!("http://127.0.0.1:{port}");
+    let output = moonbridge(home.path(), &["backend", "list", "--control", &format!("{silent},{refusing}")]);
+    assert_eq!(output.status.code(), Some(3));
+    let said = stderr(&output);
+    assert!(said.contains(&silent) && said.contains("no answer in 5 s"), "{said}");
+    assert!(said.contains(&refusing) && said.contains("refused"), "{said}");
+    assert!(!said.contains("--control-ca"), "no TLS, no advice about it: {said}");
 }
 
 #[test]
@@ -99,10 +144,10 @@ fn no_control_plane_is_exit_code_3_with_what_was_tried() {
     let token = folder.join("up-2147483646.token");
     std::fs::write(&token, "secret").unwrap();
     let stale = format!(r#"{{"control":{url:?},"token_file":{token:?},"pid":2147483646}}"#);
-    std::fs::write(folder.join("up.json"), stale).unwrap();
+    std::fs::write(folder.join("up-2147483646.json"), stale).unwrap();
     let output = moonbridge(home.path(), &["player", "list"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("left over") && stderr(&output).contains("up.json"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("left over") && stderr(&output).contains("up-2147483646.json"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("secret"));
 }
 

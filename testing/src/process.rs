@@ -154,6 +154,16 @@ impl Process {
         self.signal(Signal::INT);
     }
 
+    /// SIGTERM, as service managers send.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// SIGHUP, as the end of a terminal sends.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// SIGSTOP: it stays, and does nothing.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);

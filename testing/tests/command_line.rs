@@ -1,6 +1,11 @@
 //! What the command does with mistakes: it names them, says what was expected, and exits as designed.
 
-use moonbridge_testing::network::{Cli, Up, folder};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use moonbridge_testing::network::{Cli, Plane, Up, command, folder};
+use moonbridge_testing::process::{Process, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_arguments_are_named() {
@@ -70,4 +75,126 @@ async fn every_mistake_of_a_configuration_is_reported_at_once() {
     let ran = Cli::beside(state.path()).run(&["dataplane", "--config", "/no/such/file.toml"]).await;
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("/no/such/file.toml"), "{ran:?}");
+}
+
+/// Starts `up` with this state folder, and waits until it serves; gives it with the players' address and the control plane's URL.
+async fn up_beside(state: &Path, temporary: &Path) -> (Process, SocketAddr, String) {
+    let mut command = command(state);
+    command.args(["up", "--demo", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]).env("TMPDIR", temporary);
+    let process = Process::start("up", command);
+    let after = |words: &'static str| move |line: &str| Some(line.split_once(words)?.1.trim().to_owned());
+    let listen = process.line("the players' address", after("players connect to")).await;
+    let control = process.line("the control plane's URL", after("control plane   ")).await;
+    process.line("the end of its greeting", |line| line.contains("Ctrl-C ends it").then_some(())).await;
+    (process, listen.parse().expect("an address"), control)
+}
+
+fn probe(state: &Path, server: SocketAddr, name: &str) -> Process {
+    let mut probe = command(state);
+    probe.args(["probe", &server.to_string(), "--name", name, "--hold", "10m"]);
+    Process::start(format!("probe {name}"), probe)
+}
+
+/// A replica that is stopped still takes connections; so does this listener, which nobody reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_does_not_answer_leads_to_the_next() {
+    let data = folder();
+    let replica = Plane::replica("r1", &format!("[store.embedded]\ndata_dir = {:?}\n", data.path().join("store"))).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let urls = format!("http://{},{}", silent.local_addr().expect("bound"), replica.url());
+    let state = folder();
+    let ran = Cli::to(state.path(), &urls).run(&["backend", "list", "-o", "json"]).await.ended(0);
+    assert_eq!(ran.json(), serde_json::json!([]));
+    // A replica that refuses has answered: no other is asked for its opinion.
+    let guarded = data.path().join("token");
+    std::fs::write(&guarded, "a-long-secret\n").expect("a file");
+    let store = data.path().join("guarded");
+    let guarded = Plane::replica("r2", &format!("token_file = {guarded:?}\n[store.embedded]\ndata_dir = {store:?}\n")).await;
+    let ran = Cli::to(state.path(), &format!("{},{}", guarded.url(), replica.url())).run(&["backend", "list"]).await.ended(1);
+    assert_eq!(ran.stderr.matches("--token-file").count(), 1, "advice is given once: {ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_sessions_of_one_name_the_newest_is_shown_first() {
+    let (state, temporary) = (folder(), folder());
+    let (_up, listen, _) = up_beside(state.path(), temporary.path()).await;
+    let cli = Cli::beside(state.path());
+    let _older = probe(state.path(), listen, "Alice");
+    let sessions = cli.until(&["player", "list"], |rows| rows.len() == 1).await;
+    assert_eq!(sessions[0]["name"], "Alice");
+    let older = cli.run(&["player", "show", "alice", "-o", "json"]).await.ended(0).json();
+    assert_eq!(older["older"], serde_json::json!([]));
+    let _newer = probe(state.path(), listen, "Alice");
+    cli.until(&["player", "list"], |rows| rows.len() == 2).await;
+    let both = cli.run(&["player", "show", "Alice", "-o", "json"]).await.ended(0).json();
+    assert_ne!(both["session"], older["session"]);
+    assert_eq!(both["older"][0]["session"], older["session"]);
+    let shown = cli.run(&["player", "show", "Alice"]).await.ended(0).stdout;
+    let at = |value: &serde_json::Value| shown.find(value.as_str().expect("text")).unwrap_or_else(|| panic!("{value}: {shown}"));
+    assert!(shown.starts_with("2 sessions") && at(&both["session"]) < at(&older["session"]), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_up_takes_nothing_from_the_first() {
+    let (state, temporary) = (folder(), folder());
+    let (mut first, _, first_url) = up_beside(state.path(), temporary.path()).await;
+    let (mut second, _, second_url) = up_beside(state.path(), temporary.path()).await;
+    assert!(second.lines().iter().any(|line| line.ends_with(&format!("player list --control {second_url}"))), "{}", second.log());
+    let cli = Cli::beside(state.path());
+    let ran = cli.run(&["player", "list"]).await.ended(2);
+    assert!(ran.stderr.contains(&first_url) && ran.stderr.contains(&second_url), "{ran:?}");
+    for url in [&first_url, &second_url] {
+        cli.run(&["player", "list", "--control", url]).await.ended(0);
+    }
+    second.interrupt();
+    assert_eq!(second.ended(SOON).await, 0, "{}", second.log());
+    cli.run(&["player", "list"]).await.ended(0);
+    // Killed, it leaves its file: that is told, and cleared away by the next.
+    first.kill().await;
+    let ran = cli.run(&["player", "list"]).await.ended(3);
+    assert!(ran.stderr.contains("left over"), "{ran:?}");
+    let (_third, _, _) = up_beside(state.path(), temporary.path()).await;
+    cli.run(&["player", "list"]).await.ended(0);
+}
+
+/// YAML 1.1 reads `no` as false and `2020-01-01` as a date.
+#[tokio::test(flavor = "multi_thread")]
+async fn yaml_is_the_same_for_readers_of_1_1() {
+    let up = Up::start(&["--backend", "no=127.0.0.1:1", "--backend", "2020-01-01=127.0.0.1:2"]).await;
+    let yaml = up.cli.run(&["route", "list", "-o", "yaml"]).await.ended(0).stdout;
+    assert_eq!(yaml, "- host: \"*\"\n  backends:\n    - \"no\"\n    - \"2020-01-01\"\n  on_kick: \"fallback\"\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hang_up_drains() {
+    let (state, temporary) = (folder(), folder());
+    let (mut up, listen, _) = up_beside(state.path(), temporary.path()).await;
+    let mut player = probe(state.path(), listen, "Alice");
+    player.line("the world", |line| line.contains("in-world").then_some(())).await;
+    up.hang_up();
+    assert_eq!(up.ended(SOON).await, 0, "{}", up.log());
+    let told = player.line("its end", |line| line.contains("kicked").then(|| line.to_owned())).await;
+    assert!(!told.trim_end().ends_with("kicked"), "a reason: {told}");
+    assert_eq!(player.ended(SOON).await, 1);
+    assert_eq!(entries(temporary.path()), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_at_once_and_leaves_no_temporary_store() {
+    let (state, temporary) = (folder(), folder());
+    let (mut up, _, _) = up_beside(state.path(), temporary.path()).await;
+    assert_eq!(entries(temporary.path()).len(), 1, "the store");
+    // Both are there before it can do anything about the first.
+    up.freeze();
+    up.interrupt();
+    up.terminate();
+    up.thaw();
+    assert_eq!(up.ended(Duration::from_secs(10)).await, 130, "{}", up.log());
+    assert_eq!(entries(temporary.path()), Vec::<String>::new());
+    assert_eq!(entries(&state.path().join("moonbridge")), Vec::<String>::new());
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect()
 }

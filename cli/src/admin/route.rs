@@ -48,6 +48,10 @@ async fn set(mut session: Session, host: String, backends: Vec<String>, on_kick:
         OnKickArg::Disconnect => v1::OnKick::Disconnect,
     };
     let route = v1::Route { host, backends, on_kick: on_kick.into() };
+    if let Err(mistakes) = moonbridge_proto::snapshot::Route::try_from(route.clone()) {
+        let mistakes: Vec<String> = mistakes.into_iter().map(|mistake| format!("--{}: {}", mistake.path, mistake.problem)).collect();
+        return Err(Failure::usage(mistakes.join("\n")));
+    }
     let route = session.admin.set_route(v1::SetRouteRequest { route: Some(route) }).await.map_err(refused)?.into_inner();
     let mut thing = Listing::new(COLUMNS);
     thing.push(row(&route));

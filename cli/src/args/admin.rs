@@ -18,27 +18,28 @@ pub(crate) struct AdminArgs {
     pub(crate) output: Format,
 }
 
-/// How to reach the control plane. All replicas are equal: any of them will do.
+/// How to reach the control plane. All replicas are equal: any of them will do. [`ControlArgs::or_environment`] adds the
+/// variables.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Control plane")]
 pub(crate) struct ControlArgs {
-    /// The control plane's URL (several: tried in turn) [default: that of the `moonbridge up` running here].
-    #[arg(long, global = true, env = "MOONBRIDGE_CONTROL", value_name = "URL", value_delimiter = ',')]
+    /// The control plane's URL (several: tried in turn) [default: that of the `moonbridge up` running here] [env: MOONBRIDGE_CONTROL].
+    #[arg(long, global = true, value_name = "URL", value_delimiter = ',')]
     pub(crate) control: Vec<String>,
-    /// A file with the admin token [default: that of the `moonbridge up` running here].
-    #[arg(long, global = true, env = "MOONBRIDGE_TOKEN_FILE", value_name = "FILE")]
+    /// A file with the admin token [default: that of the `moonbridge up` running here] [env: MOONBRIDGE_TOKEN_FILE].
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// The CA that the control plane's certificate must be from (PEM); needed for https URLs.
-    #[arg(long, global = true, env = "MOONBRIDGE_CONTROL_CA", value_name = "FILE")]
+    /// The CA that the control plane's certificate must be from (PEM); needed for https URLs [env: MOONBRIDGE_CONTROL_CA].
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) control_ca: Option<PathBuf>,
-    /// The certificate to show the control plane (PEM).
-    #[arg(long, global = true, env = "MOONBRIDGE_CONTROL_CERT", value_name = "FILE")]
+    /// The certificate to show the control plane (PEM) [env: MOONBRIDGE_CONTROL_CERT].
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) control_cert: Option<PathBuf>,
-    /// That certificate's key (PEM).
-    #[arg(long, global = true, env = "MOONBRIDGE_CONTROL_KEY", value_name = "FILE")]
+    /// That certificate's key (PEM) [env: MOONBRIDGE_CONTROL_KEY].
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) control_key: Option<PathBuf>,
-    /// The name in the control plane's certificate, if it is not the URL's host.
-    #[arg(long, global = true, env = "MOONBRIDGE_CONTROL_DOMAIN", value_name = "NAME")]
+    /// The name in the control plane's certificate, if it is not the URL's host [env: MOONBRIDGE_CONTROL_DOMAIN].
+    #[arg(long, global = true, value_name = "NAME")]
     pub(crate) control_domain: Option<String>,
     /// Allow an http URL that is not on loopback: token and commands then cross the network in the clear.
     #[arg(long, global = true)]
@@ -128,6 +129,7 @@ pub(crate) enum RouteVerb {
     /// Add a route, or replace it.
     Set {
         /// The host players type: exact (play.example.net), a suffix (*.example.net), or * for all.
+        #[arg(value_parser = values::route_host)]
         host: String,
         /// The backends to try, in this order.
         #[arg(long, value_name = "A,B,...", value_delimiter = ',', required = true, value_parser = values::backend_name)]

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use moonbridge_proto::snapshot::{Address, AddressError, MAX_ROUTE_HOST, Route};
+use moonbridge_proto::v1;
 use moonbridge_protocol::name::valid_name;
 use moonbridge_protocol::version::Version;
 
@@ -61,12 +63,27 @@ pub(super) fn host_port(text: &str) -> Result<HostPort, String> {
     Ok(HostPort { host: host.to_owned(), port })
 }
 
-/// HOST:PORT, both given.
+/// HOST:PORT, both given, as the control plane will take it.
 pub(super) fn address(text: &str) -> Result<String, String> {
-    let parsed = host_port(text)?;
-    let has_port =
-        text.rsplit_once(':').is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
-    if has_port { Ok(parsed.to_string()) } else { Err("expected HOST:PORT, for example 10.0.0.7:25565".to_owned()) }
+    let expected = match text.parse::<Address>() {
+        Ok(address) => return Ok(address.to_string()),
+        Err(AddressError::Form(_)) => "expected HOST:PORT, for example 10.0.0.7:25565 or [2001:db8::7]:25565",
+        Err(AddressError::Port(_)) => "expected a port from 1 to 65535 after the colon",
+        Err(AddressError::Host(_)) => "expected a host name (of a-z, 0-9, '.', '_', '-') or an IP address before the port",
+    };
+    Err(expected.to_owned())
+}
+
+/// The host of a route, as the control plane will take it.
+pub(super) fn route_host(text: &str) -> Result<String, String> {
+    let backends = vec!["any".to_owned()];
+    let route = v1::Route { host: text.to_owned(), backends, on_kick: v1::OnKick::Fallback.into() };
+    match Route::try_from(route) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => {
+            Err(format!("expected a host name such as play.example.net, *.SUFFIX, or * for all; at most {MAX_ROUTE_HOST} characters"))
+        }
+    }
 }
 
 /// NAME=HOST:PORT.
@@ -161,8 +178,23 @@ mod tests {
     fn addresses_need_a_port() {
         assert_eq!(address("[::1]:7").unwrap(), "[::1]:7");
         assert_eq!(address("db:7").unwrap(), "db:7");
-        for bad in ["db", "::1", "[::1]", "::1:7"] {
-            assert!(address(bad).is_err(), "{bad:?}");
+        for bad in ["", "db", "::1", "[::1]", "::1:7"] {
+            assert!(address(bad).unwrap_err().contains("HOST:PORT") || bad == "[::1]", "{bad:?}: {:?}", address(bad));
+        }
+        for (bad, named) in
+            [("db:0", "port"), ("db:", "port"), (":7", "host name"), ("a b:5", "host name"), ("\u{fc}n\u{ef}.de:5", "host name")]
+        {
+            assert!(address(bad).unwrap_err().contains(named), "{bad:?}: {:?}", address(bad));
+        }
+    }
+
+    #[test]
+    fn hosts_of_routes() {
+        for good in ["*", "*.example.net", "Play.Example.net:25565", "m\u{fc}nchen.example", "10.0.0.7", "[::1]", "a_b-c.d"] {
+            assert!(route_host(good).is_ok(), "{good:?}");
+        }
+        for bad in ["", "--", "-a", "a-.b", "a b", "*.*", "a..b", "http://a", "a$b", "*.", "a,b"] {
+            assert!(route_host(bad).is_err(), "{bad:?}");
         }
     }
 
