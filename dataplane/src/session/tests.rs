@@ -131,18 +131,8 @@ async fn settings_for_an_earlier_world_do_not_lift_the_fence_of_a_later() {
     let (mut player, mut old) = play(&node, &lobby, "Steve").await;
     player.send_frame(SETTINGS, b"login").await;
     old.frame().await;
-    let moved = transfer(&node, "arena");
-    let mut middle = arena.accept().await;
-    middle.send(|out| join(9).put(out, v5())).await;
-    player.joins(9, -1).await;
-    player.respawns(0).await;
-    assert!(outcome(moved).await.succeeded);
-    let moved = transfer(&node, "lobby");
-    let mut new = lobby.accept().await;
-    new.send(|out| join(10).put(out, v5())).await;
-    player.joins(10, -1).await;
-    player.respawns(0).await;
-    assert!(outcome(moved).await.succeeded);
+    let mut middle = move_to(&node, &arena, &mut player, 9).await;
+    let mut new = move_to(&node, &lobby, &mut player, 10).await;
     // The client answers two Join Games, one after the other; only after the second does it speak of the last world.
     player.send_frame(SETTINGS, b"arena").await;
     player.send_frame(POSITION, &[2; 33]).await;
@@ -185,12 +175,7 @@ async fn without_settings_the_fence_falls_and_what_is_known_is_replayed() {
     let (mut player, mut old) = play(&node, &lobby, "Steve").await;
     player.send_frame(SETTINGS, b"mine").await;
     old.frame().await;
-    let moved = transfer(&node, "arena");
-    let mut new = arena.accept().await;
-    new.send(|out| join(9).put(out, v5())).await;
-    player.joins(9, -1).await;
-    player.respawns(0).await;
-    assert!(outcome(moved).await.succeeded);
+    let mut new = move_to(&node, &arena, &mut player, 9).await;
     let (kind, frame) = new.serverbound().await;
     assert_eq!((kind, frame.payload.as_slice()), (Serverbound::ClientSettings, &b"mine"[..]));
     player.send_frame(POSITION, &[1; 33]).await;

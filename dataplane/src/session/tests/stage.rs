@@ -106,6 +106,17 @@ pub(super) fn transfer(node: &Node, to: &str) -> oneshot::Receiver<Outcome> {
     outcome
 }
 
+/// Moves the only session to `host`, whose world has this entity id, and sees it arrive.
+pub(super) async fn move_to(node: &Node, host: &Host, player: &mut Peer, entity_id: i32) -> Peer {
+    let moved = transfer(node, &host.name);
+    let mut backend = host.accept().await;
+    backend.send(|out| join(entity_id).put(out, v5())).await;
+    player.joins(entity_id, -1).await;
+    player.respawns(0).await;
+    assert!(outcome(moved).await.succeeded);
+    backend
+}
+
 pub(super) async fn outcome(outcome: oneshot::Receiver<Outcome>) -> Outcome {
     timeout(PATIENCE, outcome).await.expect("an outcome in time").expect("an outcome")
 }
