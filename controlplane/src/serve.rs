@@ -49,7 +49,7 @@ pub(crate) async fn run(config: Config, shutdown: CancellationToken, ready: ones
     if let StoreConfig::Etcd { endpoints, .. } = &config.store {
         let problems = Config::check_etcd(endpoints, config.etcd.tls.is_some(), config.allow_insecure_control);
         if let Some((_, problem)) = problems.into_iter().next() {
-            anyhow::bail!("etcd: {problem}");
+            anyhow::bail!("etcd: {problem} in the configuration of `moonbridge controlplane`");
         }
     }
     let token = match (&config.token, &config.token_file) {

@@ -2,6 +2,7 @@
 //! real etcd.
 
 mod commands;
+mod disk;
 mod nodes;
 mod replicas;
 mod resources;
