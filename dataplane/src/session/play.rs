@@ -44,6 +44,9 @@ const TICK: Duration = Duration::from_secs(5);
 /// How often the node asks a player that no backend serves.
 const FEED: Duration = Duration::from_secs(2);
 
+/// How often a session looks at its clocks before the first world.
+const FIRST_TICK: Duration = Duration::from_secs(1);
+
 /// A 1.7 client that is disconnected in the same instant as it gets Login Success may crash (docs/protocol.md).
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -319,9 +322,12 @@ impl Play {
         let mut dead = None;
         if let Some(current) = &mut self.current {
             current.quiet.note(&mut current.link, waited, !player_full);
-            // Before the first world a client shows nothing but "Logging in": nobody waits there for long.
-            let first = !self.state.in_world && !self.state.forge;
-            let patience = if first { timeouts.backend_read.min(timeouts.login) } else { timeouts.backend_read };
+            // Before the first world the client shows "Logging in" and gives up after 20 s: what the login has left must do
+            // for the next backend, too.
+            let patience = match self.state.awaits_first_world() {
+                true => timeouts.backend_read.min(timeouts.login / 2),
+                false => timeouts.backend_read,
+            };
             if current.quiet.read >= patience || current.quiet.write >= timeouts.write_stall {
                 dead = Some(format!("{} does not answer", current.name));
             }

@@ -131,7 +131,7 @@ async fn settings_for_an_earlier_world_do_not_lift_the_fence_of_a_later() {
     let (mut player, mut old) = play(&node, &lobby, "Steve").await;
     player.send_frame(SETTINGS, b"login").await;
     old.frame().await;
-    let mut middle = move_to(&node, &arena, &mut player, 9).await;
+    let _middle = move_to(&node, &arena, &mut player, 9).await;
     let mut new = move_to(&node, &lobby, &mut player, 10).await;
     // The client answers two Join Games, one after the other; only after the second does it speak of the last world.
     player.send_frame(SETTINGS, b"arena").await;

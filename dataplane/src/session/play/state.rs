@@ -79,6 +79,11 @@ impl State {
         }
     }
 
+    /// Whether the player's backend owes it the first world. Forge's handshake comes before that and may take long.
+    pub(crate) fn awaits_first_world(&self) -> bool {
+        !self.in_world && !self.forge
+    }
+
     /// What the clientbound direction is walked with.
     pub(crate) fn clientbound_rules(&self) -> Rules {
         Rules { watch: self.clientbound, empty: Empty::Pass }

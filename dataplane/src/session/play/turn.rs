@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::transfer::Moving;
-use super::{Event, FEED, Play, TICK};
+use super::{Event, FEED, FIRST_TICK, Play, TICK};
 use crate::relay::{Halt, Pumped, Sink, pump};
 use moonbridge_protocol::play as packets;
 use moonbridge_protocol::walk::{Empty, WatchSet};
@@ -111,7 +111,8 @@ impl Play {
     pub(super) fn set_timer(&mut self, now: Instant) {
         let timeouts = &self.node.config.timeouts;
         let shortest = timeouts.backend_read.min(timeouts.player_read).min(timeouts.write_stall).min(timeouts.login);
-        let mut next = now + TICK.min(shortest / 2).max(Duration::from_millis(50));
+        let tick = if self.state.awaits_first_world() { FIRST_TICK } else { TICK };
+        let mut next = now + tick.min(shortest / 4).max(Duration::from_millis(50));
         let pause = match &self.moving {
             Moving::Pausing { deadline, .. } => Some(*deadline),
             _ => None,
