@@ -78,7 +78,13 @@ pub(super) fn address(text: &str) -> Result<String, String> {
 pub(super) fn route_host(text: &str) -> Result<String, String> {
     let backends = vec!["any".to_owned()];
     let route = v1::Route { host: text.to_owned(), backends, on_kick: v1::OnKick::Fallback.into() };
+    let port = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').is_some_and(|(_, port)| !port.is_empty()),
+        // Several colons are an IPv6 address.
+        None => text.matches(':').count() == 1,
+    };
     match Route::try_from(route) {
+        Ok(_) if port => Err("expected a host name without a port: players are routed by the name alone".to_owned()),
         Ok(_) => Ok(text.to_owned()),
         Err(_) => {
             Err(format!("expected a host name such as play.example.net, *.SUFFIX, or * for all; at most {MAX_ROUTE_HOST} characters"))
@@ -190,10 +196,10 @@ mod tests {
 
     #[test]
     fn hosts_of_routes() {
-        for good in ["*", "*.example.net", "Play.Example.net:25565", "m\u{fc}nchen.example", "10.0.0.7", "[::1]", "a_b-c.d"] {
+        for good in ["*", "*.example.net", "Play.Example.net", "m\u{fc}nchen.example", "10.0.0.7", "[::1]", "a_b-c.d"] {
             assert!(route_host(good).is_ok(), "{good:?}");
         }
-        for bad in ["", "--", "-a", "a-.b", "a b", "*.*", "a..b", "http://a", "a$b", "*.", "a,b"] {
+        for bad in ["", "--", "-a", "a-.b", "a b", "*.*", "a..b", "http://a", "a$b", "*.", "a,b", "a.b:25565", "[::1]:7"] {
             assert!(route_host(bad).is_err(), "{bad:?}");
         }
     }
