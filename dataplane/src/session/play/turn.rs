@@ -1,12 +1,10 @@
 //! One turn of a session in play: everything that is ready is moved, until something else happens.
 
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::transfer::Moving;
-use super::{Event, FEED, FIRST_TICK, Play, TICK};
+use super::{Event, Play};
 use crate::relay::{Halt, Pumped, Sink, pump};
 use moonbridge_protocol::play as packets;
 use moonbridge_protocol::walk::{Empty, WatchSet};
@@ -105,25 +103,5 @@ impl Play {
             Poll::Ready(()) if self.replaying.is_some() => Poll::Ready(Event::Replayed),
             _ => Poll::Pending,
         }
-    }
-
-    /// Sets the timer to the next clock that can be due.
-    pub(super) fn set_timer(&mut self, now: Instant) {
-        let timeouts = &self.node.config.timeouts;
-        let shortest = timeouts.backend_read.min(timeouts.player_read).min(timeouts.write_stall).min(timeouts.login);
-        let tick = if self.state.awaits_first_world() { FIRST_TICK } else { TICK };
-        let mut next = now + tick.min(shortest / 4).max(Duration::from_millis(50));
-        let pause = match &self.moving {
-            Moving::Pausing { deadline, .. } => Some(*deadline),
-            _ => None,
-        };
-        let feed = self.current.is_none().then(|| now + FEED);
-        let patience = timeouts.write_stall;
-        let leaving = self.leaving.iter().map(|leaving| leaving.deadline(patience)).min();
-        for clock in [pause, feed, leaving, self.fence, self.replay_deadline()].into_iter().flatten() {
-            // A fence that waits for a frame boundary is due already: look again soon.
-            next = next.min(clock.max(now + Duration::from_millis(50)));
-        }
-        self.timer.as_mut().reset(next);
     }
 }
