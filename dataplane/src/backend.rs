@@ -30,19 +30,19 @@ const CLOSE: Duration = Duration::from_secs(2);
 
 /// Who a player is: what a login has found out.
 #[derive(Debug, Clone)]
-pub struct Player {
+pub(crate) struct Player {
     /// As typed.
-    pub name: String,
+    pub(crate) name: String,
     /// Of the account, or in offline mode derived from the name.
-    pub uuid: Uuid,
+    pub(crate) uuid: Uuid,
     /// Where the player connects from.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The version it speaks.
-    pub version: &'static Version,
+    pub(crate) version: &'static Version,
     /// The handshake's host as it came, with whatever follows a NUL.
-    pub host: String,
+    pub(crate) host: String,
     /// The handshake's port.
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 /// How far to go.

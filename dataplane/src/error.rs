@@ -49,8 +49,6 @@ pub enum Kind {
     Version,
     /// Refused by a rule: name, route, drain.
     Refused,
-    /// No memory or place left.
-    Overloaded,
 }
 
 /// A session's end by trouble.
@@ -112,7 +110,6 @@ impl Kind {
             Kind::TooLong => "too_long",
             Kind::Version => "version",
             Kind::Refused => "refused",
-            Kind::Overloaded => "overloaded",
         }
     }
 }

@@ -26,8 +26,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use backend::Player;
-
 use crate::config::Config;
 use crate::node::Node;
 use crate::worker::Workers;

@@ -48,20 +48,14 @@ pub(crate) struct Rules {
     pub(crate) empty: Empty,
 }
 
-/// Counts of one pump call, for the caller's accounts.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Pumped {
-    pub(crate) empty: u32,
-}
-
 /// Moves what is ready from `source` to `sink`. Pending when there is nothing more to read or the sink is full, with the
-/// task to be woken for either.
+/// task to be woken for either. Empty frames that were left out are added to `empty`.
 pub(crate) fn pump(
     cx: &mut Context<'_>,
     source: &mut Link,
     sink: &mut Sink<'_>,
     rules: Rules,
-    pumped: &mut Pumped,
+    empty: &mut u32,
     mut visit: impl FnMut(Watched<'_>) -> Verdict,
 ) -> Poll<Halt> {
     for _ in 0..READS_A_TURN {
@@ -88,7 +82,7 @@ pub(crate) fn pump(
                 Ok(walked) => walked,
                 Err(error) => return Poll::Ready(Some(Halt::Malformed(error))),
             };
-            pumped.empty += walked.empty;
+            *empty += walked.empty;
             source.keep_unread(&read[walked.consumed..], walked.stopped || walked.malformed);
             let run = transform::identity(&mut read[..walked.forward]);
             match sink {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use tokio::time::Instant;
 
 use super::{Event, Play};
-use crate::relay::{Halt, Pumped, Sink, pump};
+use crate::relay::{Halt, Rules, Sink, pump};
 use moonbridge_protocol::play as packets;
 use moonbridge_protocol::walk::{Empty, WatchSet};
 
@@ -35,18 +35,18 @@ impl Play {
         let state = &mut self.state;
         let rules = state.clientbound_rules();
         let mut sink = Sink::Link(&mut self.player);
-        pump(cx, &mut current.link, &mut sink, rules, &mut Pumped::default(), |frame| state.see_clientbound(frame))
+        pump(cx, &mut current.link, &mut sink, rules, &mut 0, |frame| state.see_clientbound(frame))
     }
 
     fn poll_serverbound(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         self.hold_if_due();
-        let mut pumped = Pumped::default();
+        let mut empty = 0;
         let state = &mut self.state;
         let halted = if self.holding {
-            let rules = crate::relay::Rules { watch: WatchSet::ALL, empty: Empty::Drop };
+            let rules = Rules { watch: WatchSet::ALL, empty: Empty::Drop };
             let mut sink = Sink::Hold(&mut self.held, self.node.config.limits.transfer_buffer);
             let mut current = self.current.as_mut();
-            pump(cx, &mut self.player, &mut sink, rules, &mut pumped, |frame| {
+            pump(cx, &mut self.player, &mut sink, rules, &mut empty, |frame| {
                 let version = state.version;
                 state.see_held(frame, |id| {
                     if let Some(current) = &mut current {
@@ -57,14 +57,14 @@ impl Play {
         } else if let Some(current) = &mut self.current {
             let rules = state.serverbound_rules();
             let mut sink = Sink::Link(&mut current.link);
-            pump(cx, &mut self.player, &mut sink, rules, &mut pumped, |frame| state.see_serverbound(frame))
+            pump(cx, &mut self.player, &mut sink, rules, &mut empty, |frame| state.see_serverbound(frame))
         } else {
             Poll::Pending
         };
         if self.fence.is_some() && !self.state.fenced {
             self.fence = None;
         }
-        if pumped.empty > 0 && self.floods(pumped.empty) {
+        if empty > 0 && self.floods(empty) {
             return Poll::Ready(Event::Flood);
         }
         halted.map(Event::Player)
