@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use moonbridge_proto::snapshot::{Address, Backend, Forwarding};
+use moonbridge_protocol::forwarding::{self, Property};
 use moonbridge_protocol::frame::MAX_FRAME;
 use moonbridge_protocol::handshake::{self, Handshake, Next};
 use moonbridge_protocol::host::VirtualHost;
@@ -12,7 +13,7 @@ use moonbridge_protocol::login::{self, LoginClientbound};
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::version::{Clientbound, Version};
-use moonbridge_protocol::{forwarding, wire::WireError};
+use moonbridge_protocol::wire::WireError;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
@@ -35,6 +36,8 @@ pub(crate) struct Player {
     pub(crate) name: String,
     /// Of the account, or in offline mode derived from the name.
     pub(crate) uuid: Uuid,
+    /// Of the account's profile (its skin); none in offline mode.
+    pub(crate) properties: Arc<[Property]>,
     /// Where the player connects from.
     pub(crate) address: SocketAddr,
     /// The version it speaks.

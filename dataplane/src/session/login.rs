@@ -65,7 +65,15 @@ pub(super) async fn identify(conn: &mut Conn, hello: Hello, address: SocketAddr,
     };
     valid_name(name)
         .map_err(|error| Turned::new(Phase::Login, Side::Player, Kind::Refused, &format!("Your name is not valid: {error}.")))?;
-    Ok(Player { name: name.to_owned(), uuid: offline_uuid(name), address, version, host: hello.host, port: hello.port })
+    Ok(Player {
+        name: name.to_owned(),
+        uuid: offline_uuid(name),
+        properties: Arc::new([]),
+        address,
+        version,
+        host: hello.host,
+        port: hello.port,
+    })
 }
 
 /// Whether the node takes players now; gives what they are routed by.
