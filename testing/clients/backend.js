@@ -8,7 +8,8 @@
 // close ("accept" | "login" | "success": the connection is closed there), garbage (the same places: bytes that are no frame),
 // kickAfterMs with kickReason (counted from the join), lifetime (seconds).
 //
-// Events: listening {port}, connection {conn,address}, handshake {conn,host,port,protocol,next}, login {conn,name,uuid}, joined {conn,name},
+// Events: listening {port}, connection {conn,address}, handshake {conn,host,port,protocol,next}, forwarded {conn,host,address,uuid,properties: [{name,value,signature?}],token?}: what
+// the handshake's host carries as BungeeCord writes it (the token is taken out of the properties, as BungeeGuard does), login {conn,name,uuid}, joined {conn,name},
 // chat {conn,name,text}, said {conn,text}: what the command chat wrote, keep_alive_sent {conn,id}, keep_alive {conn,id,known}, plugin {conn,channel,hex}, packet {conn,name,params},
 // raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}.
 // Commands, to the player `name` or to all: chat {text}, kick {reason}, packet {name: of the packet,player,params}, raw {hex}, bytes {hex},
@@ -56,6 +57,8 @@ function accept (client) {
   })
   client.on('set_protocol', packet => {
     emit('handshake', { conn: client.conn, host: packet.serverHost, port: packet.serverPort, protocol: packet.protocolVersion, next: packet.nextState })
+    const forwarded = readForwarded(packet.serverHost)
+    if (forwarded) emit('forwarded', { conn: client.conn, ...forwarded })
   })
   if (misbehaves(client, 'accept')) return
   // The library's own handler answers with Login Success: it runs only if this server is not told to do otherwise.
@@ -67,6 +70,16 @@ function accept (client) {
     if (own.refuse) return client.end('refused', JSON.stringify({ text: own.refuse }))
     if (!misbehaves(client, 'login')) answer(packet)
   })
+}
+
+/** What Spigot with `bungeecord: true`, and the BungeeGuard plugin, find in a handshake's host; nothing if it carries nothing. */
+function readForwarded (raw) {
+  const [host, address, uuid, json, ...more] = raw.split('\0')
+  if (uuid === undefined || more.length) return
+  const properties = json === undefined ? [] : JSON.parse(json)
+  const tokens = properties.filter(property => property.name === 'bungeeguard-token')
+  if (tokens.length > 1) throw new Error('more than one token')
+  return { host, address, uuid, properties: properties.filter(property => property.name !== 'bungeeguard-token'), token: tokens[0]?.value }
 }
 
 /** Does at this place of the login what the options say; true: go no further. */
