@@ -20,7 +20,8 @@ use crate::store::{Batch, Entry, Event, Store, StoreError, StoreRevision};
 /// Presence as this replica knows it: a little behind the store.
 pub(crate) struct Presence {
     state: Mutex<State>,
-    players: watch::Sender<u32>,
+    /// Sent when sessions have come or gone.
+    players: watch::Sender<()>,
     synced: watch::Sender<bool>,
     /// Told when a node's presence has gone.
     pub(crate) node_gone: Notify,
@@ -36,6 +37,8 @@ struct State {
     /// Session ids by player, lower-cased name and plain UUID.
     by_player: HashMap<String, BTreeSet<String>>,
     by_backend: HashMap<String, u32>,
+    /// How many sessions each node has.
+    by_node: HashMap<String, u32>,
     /// Nodes that this replica has seen going.
     gone: HashSet<String>,
 }
@@ -46,13 +49,20 @@ impl Presence {
     }
 
     fn of(state: State) -> Self {
-        let (players, synced) = (watch::Sender::new(0), watch::Sender::new(false));
+        let (players, synced) = (watch::Sender::new(()), watch::Sender::new(false));
         Self { state: Mutex::new(state), players, synced, node_gone: Notify::new() }
     }
 
-    /// How many sessions the whole network has.
-    pub(crate) fn players(&self) -> watch::Receiver<u32> {
+    /// Told when sessions have come or gone.
+    pub(crate) fn players_changed(&self) -> watch::Receiver<()> {
         self.players.subscribe()
+    }
+
+    /// How many sessions there are on nodes other than this one.
+    pub(crate) fn players_elsewhere(&self, node: &str) -> u32 {
+        let state = self.lock();
+        let own = state.by_node.get(node).copied().unwrap_or(0);
+        u32::try_from(state.sessions.len()).unwrap_or(u32::MAX).saturating_sub(own)
     }
 
     /// Turns true when the first listing is in.
@@ -182,6 +192,7 @@ impl State {
             self.by_player.entry(player).or_default().insert(id.to_owned());
         }
         *self.by_backend.entry(session.backend.clone()).or_default() += 1;
+        *self.by_node.entry(session.node_id.clone()).or_default() += 1;
         self.sessions.insert(id.to_owned(), Arc::new(session));
     }
 
@@ -195,11 +206,16 @@ impl State {
                 }
             }
         }
-        if let Some(count) = self.by_backend.get_mut(&session.backend) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_backend.remove(&session.backend);
-            }
+        count_off(&mut self.by_backend, &session.backend);
+        count_off(&mut self.by_node, &session.node_id);
+    }
+}
+
+fn count_off(counts: &mut HashMap<String, u32>, key: &str) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }
@@ -213,9 +229,8 @@ pub(crate) struct Follower(pub(crate) Arc<Presence>);
 
 impl Follower {
     fn publish(&self, state: MutexGuard<'_, State>, gone: bool) {
-        let players = u32::try_from(state.sessions.len()).unwrap_or(u32::MAX);
         drop(state);
-        self.0.players.send_if_modified(|count| std::mem::replace(count, players) != players);
+        self.0.players.send_replace(());
         if gone {
             self.0.node_gone.notify_one();
         }
@@ -257,6 +272,7 @@ mod tests {
     fn session(id: &str, player: &str, backend: &str, started: i64) -> Entry {
         let session = v1::Session {
             id: id.to_owned(),
+            node_id: "n".to_owned(),
             player: player.to_owned(),
             player_uuid: Uuid::new_v3(&Uuid::NAMESPACE_DNS, player.as_bytes()).to_string(),
             backend: backend.to_owned(),
@@ -276,16 +292,17 @@ mod tests {
         let presence = Presence::new();
         let mut view = Follower(presence.clone());
         view.reset(vec![session("a", "Ann", "one", 1)], 1);
-        assert_eq!((*presence.players().borrow(), presence.players_on("one")), (1, 1));
+        assert_eq!((presence.players_elsewhere("other"), presence.players_on("one")), (1, 1));
         // The same session again, now elsewhere, and one more.
         let events = vec![Event::Put(session("a", "Ann", "two", 1)), Event::Put(session("b", "Bob", "two", 1))];
         view.apply(Batch { revision: 2, events });
-        assert_eq!((*presence.players().borrow(), presence.players_on("one"), presence.players_on("two")), (2, 0, 2));
+        assert_eq!((presence.players_elsewhere("other"), presence.players_on("one"), presence.players_on("two")), (2, 0, 2));
         // Twice gone counts once.
         let gone = || Event::Delete { key: keys::session("n", "a"), modified: 3 };
         view.apply(Batch { revision: 3, events: vec![gone(), gone()] });
-        assert_eq!((*presence.players().borrow(), presence.players_on("two")), (1, 1));
+        assert_eq!((presence.players_elsewhere("other"), presence.players_on("two")), (1, 1));
         assert!(presence.find("ann").is_none());
+        assert_eq!(presence.players_elsewhere("n"), 0, "its own are the node's to count");
     }
 
     #[test]

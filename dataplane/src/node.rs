@@ -24,8 +24,8 @@ pub struct Node {
     pub in_force: CancellationToken,
     /// Its live sessions.
     pub registry: Arc<Registry>,
-    /// Players on the whole network as the control plane last said; the node's own count is at least shown.
-    pub network_players: AtomicU32,
+    /// Players on the other nodes, as the control plane last said.
+    pub players_elsewhere: AtomicU32,
     /// Takes no new sessions.
     pub drained: AtomicBool,
     /// The process is to end: stop listening, end the sessions with a reason, then return.
@@ -46,7 +46,7 @@ impl Node {
             snapshot: ArcSwapOption::empty(),
             in_force: CancellationToken::new(),
             registry: Arc::default(),
-            network_players: AtomicU32::new(0),
+            players_elsewhere: AtomicU32::new(0),
             drained: AtomicBool::new(false),
             shutdown,
         }
@@ -58,9 +58,9 @@ impl Node {
         self.in_force.cancel();
     }
 
-    /// Players to show in the server list: the whole network's, as far as it is known.
+    /// Players to show in the server list: this node's at this moment, and the other nodes' as far as they are known.
     pub(crate) fn players(&self) -> u32 {
         let own = u32::try_from(self.registry.len()).unwrap_or(u32::MAX);
-        if self.registry.is_attached() { self.network_players.load(Ordering::Relaxed).max(own) } else { own }
+        if self.registry.is_attached() { own.saturating_add(self.players_elsewhere.load(Ordering::Relaxed)) } else { own }
     }
 }

@@ -170,7 +170,7 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
         read(incoming, items, answers, &heard, replica.lease),
         inbox.run(hello.commands),
         outbox.run(&out, answered),
-        tell_status(replica, &out),
+        tell_status(replica, &id, &out),
         // A node that is not read because the inbox is full is not silent.
         keep_lease(replica, held, &heard, || unread.capacity() == 0),
     )?;
@@ -224,20 +224,28 @@ async fn read(
     }
 }
 
-/// Gives signs of life, and tells how many players there are when that has changed.
-async fn tell_status(replica: &Replica, out: &Out) -> Result<(), End> {
-    let mut players = replica.presence.players();
-    players.mark_changed();
+/// Gives signs of life, and tells how many players the other nodes have when that has changed.
+async fn tell_status(replica: &Replica, node: &str, out: &Out) -> Result<(), End> {
+    let mut changes = replica.presence.players_changed();
+    changes.mark_changed();
+    let mut told = None;
+    let mut heartbeat = Instant::now() + HEARTBEAT;
     loop {
-        match timeout(HEARTBEAT, players.changed()).await {
+        match timeout_at(heartbeat, changes.changed()).await {
             Ok(Ok(())) => {
-                let players = *players.borrow_and_update();
-                out.send(control_message::Message::Status(v1::NetworkStatus { players })).await?;
-                sleep(STATUS).await;
+                let players_elsewhere = replica.presence.players_elsewhere(node);
+                if told.replace(players_elsewhere) != Some(players_elsewhere) {
+                    out.send(control_message::Message::Status(v1::NetworkStatus { players_elsewhere })).await?;
+                    heartbeat = Instant::now() + HEARTBEAT;
+                    sleep(STATUS).await;
+                }
             }
             // The sender lives as long as the replica.
             Ok(Err(_)) => return Err(Status::internal("presence is gone").into()),
-            Err(_) => out.send(control_message::Message::Heartbeat(v1::ReplicaHeartbeat {})).await?,
+            Err(_) => {
+                out.send(control_message::Message::Heartbeat(v1::ReplicaHeartbeat {})).await?;
+                heartbeat = Instant::now() + HEARTBEAT;
+            }
         }
     }
 }

@@ -71,7 +71,7 @@ impl Agent {
                 Vec::new()
             }
             Down::Status(status) => {
-                self.node.network_players.store(status.players, Ordering::Relaxed);
+                self.node.players_elsewhere.store(status.players_elsewhere, Ordering::Relaxed);
                 Vec::new()
             }
             Down::Heartbeat(_) => Vec::new(),

@@ -334,13 +334,13 @@ async fn a_drain_and_the_network_count_reach_the_node() {
     let mut replica = Replica::start().await;
     let running = Running::start(vec![replica.url()], quick(), |_| {});
     let (mut call, _) = replica.welcomed(1).await;
-    call.send(Down::Status(v1::NetworkStatus { players: 1_234 })).await;
+    call.send(Down::Status(v1::NetworkStatus { players_elsewhere: 1_234 })).await;
     call.send(Down::Command(command("d", Action::Drain(v1::DrainAction { drained: true })))).await;
     let Up::Heartbeat(beat) = call.any().await else { panic!("expected the heartbeat that shows it") };
     assert!(beat.node.expect("a node").drained);
     assert_eq!(state_and_reason(call.next().await), ("d".into(), CommandState::Succeeded, "ok".into()));
     assert!(running.node.drained.load(Ordering::Relaxed));
-    assert_eq!(running.node.network_players.load(Ordering::Relaxed), 1_234);
+    assert_eq!(running.node.players_elsewhere.load(Ordering::Relaxed), 1_234);
     call.send(Down::Command(command("u", Action::Drain(v1::DrainAction { drained: false })))).await;
     assert_eq!(state_and_reason(call.next().await).0, "u");
     assert!(!running.node.drained.load(Ordering::Relaxed));

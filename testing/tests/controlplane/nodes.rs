@@ -111,8 +111,10 @@ async fn presence_is_what_the_node_says_and_everybody_is_told_the_count() {
     let hello = Hello::new("edge").sessions([ann.clone(), bob.clone()]);
     let mut node = hello.attach(&replica).await;
     assert_eq!(players(&mut admin).await, ["Ann", "Bob"]);
-    let count = |wanted| move |message| matches!(message, Down::Status(status) if status.players == wanted).then_some(());
-    node.next("two players", count(2)).await;
+    let count = |wanted| move |message| matches!(message, Down::Status(status) if status.players_elsewhere == wanted).then_some(());
+    let mut other = Hello::new("other").attach(&replica).await;
+    other.next("two players", count(2)).await;
+    node.next("none elsewhere", count(0)).await;
 
     let cid = session("Cid", "two");
     let moved = v1::Session { backend: "two".to_owned(), ..ann.clone() };
@@ -130,9 +132,9 @@ async fn presence_is_what_the_node_says_and_everybody_is_told_the_count() {
     // A Hello replaces all.
     let lease = node.welcome.lease_id;
     node.vanish();
-    let mut node = Hello { lease, ..hello.sessions([cid]) }.attach(&replica).await;
+    let _node = Hello { lease, ..hello.sessions([cid]) }.attach(&replica).await;
     assert_eq!(players(&mut admin).await, ["Cid"]);
-    node.next("one player", count(1)).await;
+    other.next("one player", count(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
