@@ -9,4 +9,5 @@ pub mod etcd;
 pub mod network;
 pub mod peer;
 pub mod process;
+pub mod session_server;
 pub mod wire;
