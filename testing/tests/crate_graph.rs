@@ -6,20 +6,24 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Who may build on whom. The two planes meet in moonbridge-proto, never in each other.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("moonbridge-crypto", &[]),
     ("moonbridge-proto", &[]),
     ("moonbridge-protocol", &[]),
     ("moonbridge-dataplane", &["moonbridge-proto", "moonbridge-protocol"]),
     ("moonbridge-controlplane", &["moonbridge-proto"]),
     // Both planes for `up`; the protocol for `probe` and `status`.
     ("moonbridge-cli", &["moonbridge-controlplane", "moonbridge-dataplane", "moonbridge-proto", "moonbridge-protocol"]),
-    ("moonbridge-testing", &["moonbridge-controlplane", "moonbridge-dataplane", "moonbridge-proto", "moonbridge-protocol"]),
+    (
+        "moonbridge-testing",
+        &["moonbridge-controlplane", "moonbridge-crypto", "moonbridge-dataplane", "moonbridge-proto", "moonbridge-protocol"],
+    ),
 ];
 
 /// Crates that do I/O, or belong to it, and that the pure ones must not see.
 const IMPURE: &[&str] = &["tokio", "tokio-util", "tonic", "socket2", "mio", "rustix", "tracing", "futures"];
 
 /// Ours that are pure: no I/O, no clock.
-const PURE: &[&str] = &["moonbridge-protocol"];
+const PURE: &[&str] = &["moonbridge-crypto", "moonbridge-protocol"];
 
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
