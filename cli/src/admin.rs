@@ -47,6 +47,7 @@ const ORIGIN: &str = "cli";
 fn forwarding_name(forwarding: i32) -> &'static str {
     match v1::Forwarding::try_from(forwarding) {
         Ok(v1::Forwarding::Legacy) => "legacy",
+        Ok(v1::Forwarding::Bungeeguard) => "bungeeguard",
         Ok(v1::Forwarding::None | v1::Forwarding::Unspecified) => "none",
         Err(_) => "unknown",
     }

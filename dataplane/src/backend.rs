@@ -1,6 +1,6 @@
 //! Getting a player into a backend: dial it, log in there, and go on to the point that is asked for.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,6 @@ use moonbridge_proto::snapshot::{Address, Backend, Forwarding};
 use moonbridge_protocol::forwarding::{self, Property};
 use moonbridge_protocol::frame::MAX_FRAME;
 use moonbridge_protocol::handshake::{self, Handshake, Next};
-use moonbridge_protocol::host::VirtualHost;
 use moonbridge_protocol::login::{self, LoginClientbound};
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::text::Text;
@@ -121,7 +120,7 @@ pub(crate) struct Times {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// One of a bounded set: `dial_failed`, `login_refused`, `login_stalled`, `candidate_closed`, `backend_garbage`,
-    /// `backend_online_mode`, `no_buffer`, `no_backend`.
+    /// `backend_online_mode`, `forwarding_too_long`, `no_buffer`, `no_backend`.
     pub(crate) reason: &'static str,
     /// For people.
     pub(crate) detail: String,
@@ -173,7 +172,7 @@ pub(crate) async fn enter(backend: &Backend, player: &Player, until: Until, limi
         Until::JoinGame => match reach_world(&mut conn, player.version, &mut held, &limits).await {
             Ok(join) => Some(join),
             Err(refusal) => {
-                let closing = tokio::spawn(conn::close(conn.into_parts().0, CLOSE));
+                let closing = tokio::spawn(conn::close(conn.into_stream(), CLOSE));
                 return Err(Refusal { closing: Some(closing), ..refused(refusal) });
             }
         },
@@ -206,17 +205,7 @@ async fn dial(address: &Address, limits: &Limits) -> Result<TcpStream, Refusal> 
 
 /// From the handshake to Login Success.
 async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: &Limits) -> Result<(), Refusal> {
-    let host = match backend.forwarding {
-        Forwarding::None => player.host.clone(),
-        Forwarding::Legacy => {
-            forwarding::legacy_host(VirtualHost::of(&player.host).route_host, canonical(player.address.ip()), player.uuid)
-        }
-    };
-    let mut hello = Vec::with_capacity(128);
-    let greeting = Handshake { protocol: player.version.protocol, host: &host, port: player.port, next: Next::Login };
-    handshake::put(&mut hello, &greeting);
-    login::put_login_start(&mut hello, &player.name);
-    conn.write(&hello, limits.deadline).await?;
+    conn.write(&hello(&backend.forwarding, player)?, limits.deadline).await?;
     let OwnFrame { id, payload, .. } = conn.frame(LOGIN_LIMIT, limits.deadline).await?;
     match LoginClientbound::of(id) {
         // What it calls the player is its own affair (nick plugins); from here on it holds a session.
@@ -230,6 +219,32 @@ async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: &Li
             Err(Refusal::new("backend_garbage", format!("it sent packet {id:#04x} where Login Success was expected")))
         }
     }
+}
+
+/// The handshake, which says who the player is as the backend expects it, and Login Start.
+fn hello(forwarding: &Forwarding, player: &Player) -> Result<Vec<u8>, Refusal> {
+    let Player { host, uuid, properties, .. } = player;
+    let address = player.address.ip();
+    let mut host = match forwarding {
+        Forwarding::None => Ok(host.clone()),
+        Forwarding::Legacy => forwarding::legacy_host(host, address, *uuid, properties),
+        Forwarding::BungeeGuard(token) => forwarding::bungeeguard_host(host, address, *uuid, properties, token.reveal()),
+    }
+    .map_err(|error| Refusal::new("forwarding_too_long", error.to_string()))?;
+    let mut hello = Vec::with_capacity(2048);
+    put_handshake(&mut hello, player, &host);
+    // Some servers take whatever begins so for an old client's ping. A blank behind the properties makes the frame longer.
+    if hello.starts_with(&[0xfe]) && host.ends_with(']') && host.len() < forwarding::MAX_HOST {
+        host.push(' ');
+        hello.clear();
+        put_handshake(&mut hello, player, &host);
+    }
+    login::put_login_start(&mut hello, &player.name);
+    Ok(hello)
+}
+
+fn put_handshake(out: &mut Vec<u8>, player: &Player, host: &str) {
+    handshake::put(out, &Handshake { protocol: player.version.protocol, host, port: player.port, next: Next::Login });
 }
 
 /// From Login Success to Join Game: frames are held, keep-alives are answered at once.
@@ -258,9 +273,4 @@ async fn reach_world(conn: &mut Conn, version: &Version, held: &mut Held, limits
             }
         }
     }
-}
-
-/// An address as backends expect it: IPv4 where it is IPv4 written as IPv6.
-fn canonical(address: IpAddr) -> IpAddr {
-    address.to_canonical()
 }

@@ -5,6 +5,7 @@
 
 mod backend;
 mod delta;
+mod forwarding;
 mod mistakes;
 mod route;
 mod settings;
@@ -12,7 +13,8 @@ mod settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use backend::{Address, AddressError, Backend, Forwarding, MAX_NAME};
+pub use backend::{Address, AddressError, Backend, MAX_NAME};
+pub use forwarding::{Forwarding, ForwardingToken, ForwardingTokenError};
 pub use route::{MAX_ROUTE_BACKENDS, MAX_ROUTE_HOST, OnKick, Route};
 pub use settings::{FAVICON_SIDE, MAX_FAVICON, MAX_MOTD, Settings};
 

@@ -15,6 +15,7 @@ fn snapshot(hosts: impl IntoIterator<Item = String>, backends: &[(&str, bool)]) 
         address: "127.0.0.1:25566".into(),
         forwarding: 1,
         drained: *drained,
+        ..v1::Backend::default()
     };
     let raw = v1::Snapshot {
         revision: Some(v1::Revision { store_id: "store".into(), number: 1 }),

@@ -11,11 +11,12 @@ use proptest::prelude::*;
 
 fn backend(name: String) -> impl Strategy<Value = v1::Backend> {
     let host = prop_oneof![Just("10.0.0.1"), Just("[::1]"), Just("lobby.internal")];
-    (host, 1u16.., 0..3i32, any::<bool>()).prop_map(move |(host, port, forwarding, drained)| v1::Backend {
+    (host, 1u16.., 0..4i32, any::<bool>(), "[!-~]{8,9}").prop_map(move |(host, port, forwarding, drained, token)| v1::Backend {
         name: name.clone(),
         address: format!("{host}:{port}"),
         forwarding,
         drained,
+        forwarding_token: if forwarding == v1::Forwarding::Bungeeguard as i32 { token } else { String::new() },
     })
 }
 
@@ -54,8 +55,8 @@ fn a_route_has_at_most_126_backends() {
 }
 
 prop_compose! {
-    fn garbage_backend()(name in ".{0,80}", address in ".{0,40}|.{0,5}:[0-9]{0,6}|\\[.{0,9}\\]:1", forwarding in -1..5i32, drained in any::<bool>()) -> v1::Backend {
-        v1::Backend { name, address, forwarding, drained }
+    fn garbage_backend()(name in ".{0,80}", address in ".{0,40}|.{0,5}:[0-9]{0,6}|\\[.{0,9}\\]:1", forwarding in -1..5i32, drained in any::<bool>(), forwarding_token in ".{0,9}") -> v1::Backend {
+        v1::Backend { name, address, forwarding, drained, forwarding_token }
     }
 }
 
@@ -134,8 +135,8 @@ fn valid() -> v1::Snapshot {
         revision: Some(v1::Revision { store_id: "store".into(), number: 7 }),
         settings: Some(v1::Settings { motd: "hello".into(), max_players: 10, favicon: png(64, 64) }),
         backends: vec![
-            v1::Backend { name: "lobby".into(), address: "lobby:25565".into(), forwarding: 2, drained: false },
-            v1::Backend { name: "game".into(), address: "[::1]:25566".into(), forwarding: 0, drained: true },
+            v1::Backend { name: "lobby".into(), address: "lobby:25565".into(), forwarding: 2, drained: false, ..Default::default() },
+            v1::Backend { name: "game".into(), address: "[::1]:25566".into(), forwarding: 0, drained: true, ..Default::default() },
         ],
         routes: vec![v1::Route { host: "Play.Example.NET.:25565".into(), backends: vec!["lobby".into(), "away".into()], on_kick: 2 }],
     }
@@ -158,9 +159,9 @@ fn a_snapshot_holds_what_was_sent() {
     let snapshot = Snapshot::try_from(valid()).expect("valid");
     assert_eq!((snapshot.revision.store_id.as_str(), snapshot.revision.number), ("store", 7));
     let lobby = &snapshot.backends["lobby"];
-    assert_eq!((lobby.address.host.as_str(), lobby.address.port, lobby.forwarding), ("lobby", 25565, Forwarding::Legacy));
+    assert_eq!((lobby.address.host.as_str(), lobby.address.port, &lobby.forwarding), ("lobby", 25565, &Forwarding::Legacy));
     let game = &snapshot.backends["game"];
-    assert_eq!((game.address.host.as_str(), game.forwarding, game.drained), ("::1", Forwarding::None, true));
+    assert_eq!((game.address.host.as_str(), &game.forwarding, game.drained), ("::1", &Forwarding::None, true));
     let route = &snapshot.routes["play.example.net"];
     assert_eq!((route.host.as_str(), route.on_kick), ("play.example.net", OnKick::Disconnect));
     assert_eq!(snapshot.settings.favicon, Some(png(64, 64)));
@@ -174,8 +175,8 @@ fn every_mistake_is_reported_with_its_path() {
     let mut raw = valid();
     raw.revision = None;
     raw.settings = Some(v1::Settings { motd: "a\u{7}".into(), max_players: u32::MAX, favicon: png(64, 32) });
-    raw.backends.push(v1::Backend { name: "Lobby".into(), address: "lobby".into(), forwarding: 9, drained: false });
-    raw.backends.push(v1::Backend { name: "lobby".into(), address: "lobby:0".into(), forwarding: 0, drained: false });
+    raw.backends.push(v1::Backend { name: "Lobby".into(), address: "lobby".into(), forwarding: 9, drained: false, ..Default::default() });
+    raw.backends.push(v1::Backend { name: "lobby".into(), address: "lobby:0".into(), forwarding: 0, drained: false, ..Default::default() });
     raw.routes.push(v1::Route { host: "a.*.net".into(), backends: vec!["lobby".into(), "?".into(), "lobby".into()], on_kick: 3 });
     raw.routes.push(v1::Route { host: "play.example.net".into(), backends: vec![], on_kick: 0 });
     let errors = Snapshot::try_from(raw).expect_err("full of mistakes");
@@ -200,6 +201,56 @@ fn every_mistake_is_reported_with_its_path() {
     assert_eq!(errors.len(), expected.len(), "each once: {errors:?}");
 }
 
+const TOKEN: &str = "AUSXEwebkOGVnbihJM8gBS0QUutDzvIG009xoAfo1Huba9pGvhfjrA21r8dWVsa8";
+
+fn guarded(token: &str) -> v1::Backend {
+    let forwarding = v1::Forwarding::Bungeeguard.into();
+    v1::Backend { name: "lobby".into(), address: "lobby:1".into(), forwarding, forwarding_token: token.into(), ..Default::default() }
+}
+
+#[test]
+fn a_token_goes_with_bungeeguard_and_with_nothing_else() {
+    let Forwarding::BungeeGuard(token) = Backend::try_from(guarded(TOKEN)).expect("valid").forwarding else { panic!("not bungeeguard") };
+    assert_eq!(token.reveal(), TOKEN);
+    assert!(Backend::try_from(guarded(&"x".repeat(8))).is_ok() && Backend::try_from(guarded(&"x".repeat(256))).is_ok());
+    for wrong in ["", "1234567", &"x".repeat(257), "with a blank", "tab\tin it", "nul\0in it", "umlauts-äöü", &"ä".repeat(2_000)] {
+        let errors = Backend::try_from(guarded(wrong)).expect_err(wrong);
+        assert_eq!(paths(&errors), BTreeSet::from(["forwarding_token"]), "{wrong}");
+        assert!(wrong.is_empty() || !errors[0].problem.contains(wrong), "what is wrong with a secret must not show it: {errors:?}");
+    }
+    let missing = Backend::try_from(guarded("")).expect_err("no token");
+    assert!(missing[0].problem.contains("--forwarding-token-file"), "{missing:?}");
+    for kind in 0..3 {
+        let errors = Backend::try_from(v1::Backend { forwarding: kind, ..guarded(TOKEN) }).expect_err("a token for nothing");
+        assert_eq!(paths(&errors), BTreeSet::from(["forwarding_token"]));
+        assert!(!format!("{errors:?}").contains(TOKEN));
+    }
+}
+
+#[test]
+fn a_delta_carries_a_changed_token() {
+    let with = |number, token| {
+        let revision = Some(v1::Revision { store_id: "store".into(), number });
+        Snapshot::try_from(v1::Snapshot { revision, backends: vec![guarded(token)], ..Default::default() }).expect("valid")
+    };
+    let (older, newer) = (with(1, "first-token"), with(2, "second-token"));
+    let delta = older.delta_to(&newer);
+    assert_eq!(delta.set_backends, [guarded("second-token")]);
+    assert_eq!(older.apply(&delta).expect("it applies"), newer);
+}
+
+#[test]
+fn no_debug_output_shows_a_token() {
+    let raw = v1::Snapshot { backends: vec![guarded(TOKEN)], ..valid() };
+    let snapshot = Snapshot::try_from(v1::Snapshot { routes: vec![], ..raw.clone() }).expect("valid");
+    let request = v1::SetBackendRequest { backend: Some(guarded(TOKEN)), keep_drained: true };
+    for shown in [format!("{raw:?} {raw:#?}"), format!("{snapshot:?} {snapshot:#?}"), format!("{request:?}")] {
+        assert!(shown.contains("lobby") && !shown.contains(TOKEN), "{shown}");
+    }
+    assert!(format!("{:?}", guarded(TOKEN)).contains("(set)"));
+    assert!(!format!("{:?}", guarded("")).contains("(set)"));
+}
+
 #[test]
 fn a_delta_from_elsewhere_is_refused_with_every_reason() {
     let base = Snapshot::try_from(valid()).expect("valid");
@@ -207,7 +258,7 @@ fn a_delta_from_elsewhere_is_refused_with_every_reason() {
         from: Some(v1::Revision { store_id: "store".into(), number: 6 }),
         to: Some(v1::Revision { store_id: "other".into(), number: 8 }),
         settings: None,
-        set_backends: vec![v1::Backend { name: "lobby".into(), address: "x".into(), forwarding: 0, drained: false }],
+        set_backends: vec![v1::Backend { name: "lobby".into(), address: "x".into(), forwarding: 0, drained: false, ..Default::default() }],
         removed_backends: vec!["nobody".into(), "lobby".into()],
         set_routes: vec![],
         removed_routes: vec!["nowhere".into()],

@@ -56,7 +56,7 @@ pub(crate) fn backend(name: String, address: String, forwarding: ForwardingArg) 
         ForwardingArg::None => v1::Forwarding::None,
         ForwardingArg::Legacy => v1::Forwarding::Legacy,
     };
-    v1::Backend { name, address, forwarding: forwarding.into(), drained: false }
+    v1::Backend { name, address, forwarding: forwarding.into(), drained: false, ..v1::Backend::default() }
 }
 
 async fn remove(mut session: Session, name: String, force: bool) -> Outcome {

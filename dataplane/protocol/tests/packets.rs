@@ -200,7 +200,7 @@ proptest! {
     #[test]
     fn forwarded_hosts_have_three_fields_whatever_the_player_says(host in any::<String>(), address in any::<IpAddr>(), uuid in any::<u128>()) {
         let uuid = Uuid::from_u128(uuid);
-        let forwarded = forwarding::legacy_host(&host, address, uuid);
+        let forwarded = forwarding::legacy_host(&host, address, uuid, &[]).expect("not too long");
         let fields: Vec<&str> = forwarded.split('\0').collect();
         prop_assert_eq!(fields.len(), 3);
         prop_assert_eq!(fields[0], VirtualHost::of(&host).route_host);
@@ -344,7 +344,8 @@ fn hosts_are_cut_at_the_first_nul() {
 #[test]
 fn addresses_are_forwarded_plain() {
     let uuid = offline_uuid("Notch");
-    let forwarded = |address: &str| forwarding::legacy_host("h\0FML\0", address.parse().expect("an address"), uuid);
+    let forwarded =
+        |address: &str| forwarding::legacy_host("h\0FML\0", address.parse().expect("an address"), uuid, &[]).expect("not too long");
     assert_eq!(forwarded("192.0.2.1"), "h\x00192.0.2.1\x00b50ad385829d3141a2167e7d7539ba7f");
     assert_eq!(forwarded("::ffff:192.0.2.1"), forwarded("192.0.2.1"));
     assert_eq!(forwarded("fe80::1"), "h\0fe80::1\0b50ad385829d3141a2167e7d7539ba7f");

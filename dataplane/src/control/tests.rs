@@ -61,7 +61,13 @@ fn revision(number: u64) -> Option<v1::Revision> {
 }
 
 fn backend(name: &str) -> v1::Backend {
-    v1::Backend { name: name.into(), address: "127.0.0.1:25566".into(), forwarding: v1::Forwarding::None.into(), drained: false }
+    v1::Backend {
+        name: name.into(),
+        address: "127.0.0.1:25566".into(),
+        forwarding: v1::Forwarding::None.into(),
+        drained: false,
+        ..Default::default()
+    }
 }
 
 fn snapshot(number: u64, backends: Vec<v1::Backend>) -> Down {

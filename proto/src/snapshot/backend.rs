@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
+use super::forwarding::{self, Forwarding};
 use super::mistakes::{At, Mistakes, shown};
 use crate::v1;
 
@@ -33,16 +34,6 @@ pub struct Address {
     pub host: String,
     /// Never 0.
     pub port: u16,
-}
-
-/// How a backend is told who the player is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Forwarding {
-    /// Not at all: it sees the node's address.
-    #[default]
-    None,
-    /// BungeeCord's legacy form in the handshake's host.
-    Legacy,
 }
 
 /// What is wrong with an address.
@@ -86,15 +77,6 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Display for Forwarding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Legacy => "legacy",
-        })
-    }
-}
-
 fn is_host_name(host: &str) -> bool {
     !host.is_empty() && host.len() <= MAX_HOST && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
@@ -116,14 +98,7 @@ pub(super) fn validate(raw: v1::Backend, at: &At, mistakes: &mut Mistakes) -> Ba
         mistakes.add(&at.field("address"), error.to_string());
         Address { host: String::new(), port: 0 }
     });
-    let forwarding = match v1::Forwarding::try_from(raw.forwarding) {
-        Ok(v1::Forwarding::Unspecified | v1::Forwarding::None) => Forwarding::None,
-        Ok(v1::Forwarding::Legacy) => Forwarding::Legacy,
-        Err(_) => {
-            mistakes.add(&at.field("forwarding"), format!("expected none or legacy, got the unknown kind {}", raw.forwarding));
-            Forwarding::None
-        }
-    };
+    let forwarding = forwarding::validate(raw.forwarding, &raw.forwarding_token, at, mistakes);
     Backend { name: raw.name, address, forwarding, drained: raw.drained }
 }
 
@@ -139,10 +114,7 @@ impl TryFrom<v1::Backend> for Backend {
 
 impl From<&Backend> for v1::Backend {
     fn from(backend: &Backend) -> Self {
-        let forwarding = match backend.forwarding {
-            Forwarding::None => v1::Forwarding::None,
-            Forwarding::Legacy => v1::Forwarding::Legacy,
-        };
-        Self { name: backend.name.clone(), address: backend.address.to_string(), forwarding: forwarding.into(), drained: backend.drained }
+        let (forwarding, forwarding_token) = forwarding::to_wire(&backend.forwarding);
+        Self { name: backend.name.clone(), address: backend.address.to_string(), forwarding, drained: backend.drained, forwarding_token }
     }
 }

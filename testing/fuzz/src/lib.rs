@@ -82,8 +82,11 @@ pub fn handshake(data: &[u8]) {
     let put = payload_of(|out| handshake::put(out, &read));
     assert_eq!(handshake::read(&put), Ok(read));
     assert!(!VirtualHost::of(read.host).route_host.contains('\0'));
-    let forwarded = forwarding::legacy_host(read.host, IpAddr::V4(Ipv4Addr::LOCALHOST), name::offline_uuid("a"));
-    assert_eq!(forwarded.split('\0').count(), 3);
+    let (address, uuid) = (IpAddr::V4(Ipv4Addr::LOCALHOST), name::offline_uuid("a"));
+    let forwarded = forwarding::legacy_host(read.host, address, uuid, &[]);
+    assert_eq!(forwarded.map(|host| host.split('\0').count()), Ok(3));
+    let guarded = forwarding::bungeeguard_host(read.host, address, uuid, &[], "a token");
+    assert_eq!(guarded.map(|host| host.split('\0').count()), Ok(4));
 }
 
 /// Questions (even bytes) and answers (odd bytes): no answer is given twice, and the bound holds.
