@@ -1,4 +1,4 @@
-//! The login phase, offline mode. Source: minecraft.wiki, "Protocol version 5", Login.
+//! The login phase. Source: minecraft.wiki, "Protocol version 5", Login; "Protocol encryption".
 
 use uuid::Uuid;
 
@@ -12,6 +12,24 @@ pub const MAX_NAME: usize = 16;
 
 /// The longest text of a UUID: with dashes.
 const MAX_UUID: usize = 36;
+
+/// The longest id of a server, in UTF-16 units; vanilla's has been empty since 1.7.
+const MAX_SERVER_ID: usize = 20;
+
+/// The longest key or token of an Encryption Request: RSA of 4096 bits.
+const MAX_KEY: usize = 1024;
+
+/// The longest byte array of an Encryption Response: RSA of 2048 bits; a key of 1024 makes 128 bytes.
+pub const MAX_ENCRYPTED: usize = 256;
+
+/// What a client answers to an Encryption Request: both encrypted with the server's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncryptionResponse<'a> {
+    /// The secret that the connection is to be encrypted with.
+    pub secret: &'a [u8],
+    /// The token of the request.
+    pub token: &'a [u8],
+}
 
 /// What a backend's packet of the login phase is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +71,50 @@ pub fn read_login_start(payload: &[u8]) -> Result<&str, WireError> {
 /// Appends Login Start.
 pub fn put_login_start(out: &mut Vec<u8>, name: &str) {
     frame::put(out, version::LOGIN_START, |out| put_string(out, name));
+}
+
+/// Appends Encryption Request. Below 1.8 the lengths of its byte arrays have two bytes.
+pub fn put_encryption_request(out: &mut Vec<u8>, server_id: &str, public_der: &[u8], token: &[u8]) {
+    frame::put(out, version::ENCRYPTION_REQUEST, |out| {
+        put_string(out, server_id);
+        put_array(out, public_der);
+        put_array(out, token);
+    });
+}
+
+/// Reads Encryption Request: the server's id, its public key and the token.
+pub fn read_encryption_request(payload: &[u8]) -> Result<(&str, &[u8], &[u8]), WireError> {
+    let mut reader = Reader::new(payload);
+    let request = (reader.string(MAX_SERVER_ID)?, read_array(&mut reader, MAX_KEY)?, read_array(&mut reader, MAX_KEY)?);
+    reader.finish()?;
+    Ok(request)
+}
+
+/// Appends Encryption Response.
+pub fn put_encryption_response(out: &mut Vec<u8>, response: EncryptionResponse<'_>) {
+    frame::put(out, version::ENCRYPTION_RESPONSE, |out| {
+        put_array(out, response.secret);
+        put_array(out, response.token);
+    });
+}
+
+/// Reads Encryption Response, with arrays of at most [`MAX_ENCRYPTED`] bytes.
+pub fn read_encryption_response(payload: &[u8]) -> Result<EncryptionResponse<'_>, WireError> {
+    let mut reader = Reader::new(payload);
+    let response = EncryptionResponse { secret: read_array(&mut reader, MAX_ENCRYPTED)?, token: read_array(&mut reader, MAX_ENCRYPTED)? };
+    reader.finish()?;
+    Ok(response)
+}
+
+fn put_array(out: &mut Vec<u8>, array: &[u8]) {
+    out.extend_from_slice(&(array.len() as i16).to_be_bytes());
+    out.extend_from_slice(array);
+}
+
+fn read_array<'a>(reader: &mut Reader<'a>, limit: usize) -> Result<&'a [u8], WireError> {
+    let length = reader.i16()?;
+    let bytes = usize::try_from(length).ok().filter(|&length| length <= limit);
+    reader.bytes(bytes.ok_or(WireError::BadLength { length: length.into(), limit })?)
 }
 
 /// Reads Login Success: the UUID as it is written (dashed or not), and the name.

@@ -25,6 +25,8 @@ pub const LOGIN_START: i32 = 0x00;
 pub const LOGIN_DISCONNECT: i32 = 0x00;
 /// Login, clientbound: Encryption Request.
 pub const ENCRYPTION_REQUEST: i32 = 0x01;
+/// Login, serverbound: Encryption Response.
+pub const ENCRYPTION_RESPONSE: i32 = 0x01;
 /// Login, clientbound: Login Success.
 pub const LOGIN_SUCCESS: i32 = 0x02;
 /// Login, clientbound: Set Compression, which no version below 1.8 knows.

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use moonbridge_protocol::frame::{self, Frame, MAX_FRAME};
 use moonbridge_protocol::handshake::{self, Handshake, Next};
 use moonbridge_protocol::host::VirtualHost;
-use moonbridge_protocol::login::{self, LoginClientbound};
+use moonbridge_protocol::login::{self, EncryptionResponse, LoginClientbound};
 use moonbridge_protocol::name::{NameError, offline_uuid, valid_name};
 use moonbridge_protocol::play::{self, ClientSettings, JoinGame, PluginMessage, Position, Respawn};
 use moonbridge_protocol::text::Text;
-use moonbridge_protocol::version::{Clientbound, Serverbound, Version, World};
+use moonbridge_protocol::version::{self, Clientbound, Serverbound, Version, World};
 use moonbridge_protocol::wire::{Reader, WireError, put_string, put_varint};
 use moonbridge_protocol::{forwarding, status};
 use proptest::prelude::*;
@@ -86,6 +86,25 @@ proptest! {
         let out = put(|out| login::put_disconnect(out, &reason));
         prop_assert_eq!(LoginClientbound::of(only(&out).id), LoginClientbound::Disconnect);
         prop_assert_eq!(login::read_disconnect(only(&out).payload), Ok(reason));
+    }
+
+    #[test]
+    fn encryption(
+        server_id in "[0-9a-f]{0,20}",
+        key in prop::collection::vec(any::<u8>(), 0..300),
+        secret in prop::collection::vec(any::<u8>(), 0..=login::MAX_ENCRYPTED),
+        token in prop::collection::vec(any::<u8>(), 0..=login::MAX_ENCRYPTED),
+    ) {
+        let out = put(|out| login::put_encryption_request(out, &server_id, &key, &token));
+        prop_assert_eq!(LoginClientbound::of(only(&out).id), LoginClientbound::EncryptionRequest);
+        prop_assert_eq!(login::read_encryption_request(only(&out).payload), Ok((&server_id[..], &key[..], &token[..])));
+        strict(only(&out).payload, |payload| login::read_encryption_request(payload).map(|_| ()));
+
+        let response = EncryptionResponse { secret: &secret, token: &token };
+        let out = put(|out| login::put_encryption_response(out, response));
+        prop_assert_eq!(only(&out).id, version::ENCRYPTION_RESPONSE);
+        prop_assert_eq!(login::read_encryption_response(only(&out).payload), Ok(response));
+        strict(only(&out).payload, |payload| login::read_encryption_response(payload).map(|_| ()));
     }
 
     #[test]
@@ -254,6 +273,17 @@ fn a_login_start_of_a_long_name_is_refused_before_it_is_kept() {
     let error = login::read_login_start(only(&out).payload).expect_err("too long");
     assert_eq!(error, WireError::BadLength { length: 10_000, limit: 16 });
     assert!(login::read_login_start(&[0xff, 0xff, 0xff, 0xff, 0x0f]).is_err(), "a negative length");
+}
+
+#[test]
+fn the_arrays_of_an_encryption_response_have_two_bytes_of_length_and_a_bound() {
+    let out = put(|out| login::put_encryption_response(out, EncryptionResponse { secret: &[7; 128], token: &[9; 128] }));
+    assert_eq!((out.len(), &out[..6]), (263, &[0x85, 0x02, 0x01, 0x00, 0x80, 7][..]));
+    for (length, rest) in [([0x01, 0x01], 257), ([0x7f, 0xff], 0x7fff), ([0x80, 0x00], 0), ([0xff, 0xff], 0)] {
+        let payload = [&length[..], &vec![0; rest], &[0, 0]].concat();
+        let error = login::read_encryption_response(&payload).expect_err("not from 0 to 256");
+        assert!(matches!(error, WireError::BadLength { limit: 256, .. }), "{error}");
+    }
 }
 
 #[test]

@@ -85,6 +85,7 @@ fn the_worlds_and_the_early_phases_numbers_are_minecraft_datas() {
     has("status", "toServer", version::PING, "ping");
     has("status", "toClient", version::PING, "ping");
     has("login", "toServer", version::LOGIN_START, "login_start");
+    has("login", "toServer", version::ENCRYPTION_RESPONSE, "encryption_begin");
     has("login", "toClient", version::LOGIN_DISCONNECT, "disconnect");
     has("login", "toClient", version::ENCRYPTION_REQUEST, "encryption_begin");
     has("login", "toClient", version::LOGIN_SUCCESS, "success");

@@ -132,6 +132,14 @@ pub fn login(data: &[u8]) {
         }
     }
     let _ = login::read_login_success(data);
+    if let Ok(read @ (server_id, key, token)) = login::read_encryption_request(data) {
+        let put = payload_of(|out| login::put_encryption_request(out, server_id, key, token));
+        assert_eq!(login::read_encryption_request(&put), Ok(read));
+    }
+    if let Ok(response) = login::read_encryption_response(data) {
+        assert!(response.secret.len() <= login::MAX_ENCRYPTED && response.token.len() <= login::MAX_ENCRYPTED);
+        assert_eq!(payload_of(|out| login::put_encryption_response(out, response)), data);
+    }
     if let Ok(reason) = login::read_disconnect(data) {
         let put = payload_of(|out| login::put_disconnect(out, &reason));
         assert!(login::read_disconnect(&put).is_ok());
