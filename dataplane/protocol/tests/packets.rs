@@ -1,6 +1,5 @@
 //! Each packet read back as it was put, and the bytes of some as the documents have them.
 
-use std::net::IpAddr;
 
 use moonbridge_protocol::frame::{self, Frame, MAX_FRAME};
 use moonbridge_protocol::handshake::{self, Handshake, Next};
@@ -8,10 +7,10 @@ use moonbridge_protocol::host::VirtualHost;
 use moonbridge_protocol::login::{self, EncryptionResponse, LoginClientbound};
 use moonbridge_protocol::name::{NameError, offline_uuid, valid_name};
 use moonbridge_protocol::play::{self, ClientSettings, JoinGame, PluginMessage, Position, Respawn};
+use moonbridge_protocol::status;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::version::{self, Clientbound, Serverbound, Version, World};
 use moonbridge_protocol::wire::{Reader, WireError, put_string, put_varint};
-use moonbridge_protocol::{forwarding, status};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -215,17 +214,6 @@ proptest! {
         strict(only(&out).payload, status::read_ping);
         prop_assert_eq!(put(|out| status::put_pong(out, number)), out);
     }
-
-    #[test]
-    fn forwarded_hosts_have_three_fields_whatever_the_player_says(host in any::<String>(), address in any::<IpAddr>(), uuid in any::<u128>()) {
-        let uuid = Uuid::from_u128(uuid);
-        let forwarded = forwarding::legacy_host(&host, address, uuid, &[]).expect("not too long");
-        let fields: Vec<&str> = forwarded.split('\0').collect();
-        prop_assert_eq!(fields.len(), 3);
-        prop_assert_eq!(fields[0], VirtualHost::of(&host).route_host);
-        prop_assert_eq!(fields[1].parse(), Ok(address.to_canonical()));
-        prop_assert_eq!(fields[2], uuid.simple().to_string());
-    }
 }
 
 #[test]
@@ -369,16 +357,6 @@ fn hosts_are_cut_at_the_first_nul() {
     ] {
         assert_eq!(VirtualHost::of(raw), VirtualHost { route_host, forge_marker });
     }
-}
-
-#[test]
-fn addresses_are_forwarded_plain() {
-    let uuid = offline_uuid("Notch");
-    let forwarded =
-        |address: &str| forwarding::legacy_host("h\0FML\0", address.parse().expect("an address"), uuid, &[]).expect("not too long");
-    assert_eq!(forwarded("192.0.2.1"), "h\x00192.0.2.1\x00b50ad385829d3141a2167e7d7539ba7f");
-    assert_eq!(forwarded("::ffff:192.0.2.1"), forwarded("192.0.2.1"));
-    assert_eq!(forwarded("fe80::1"), "h\0fe80::1\0b50ad385829d3141a2167e7d7539ba7f");
 }
 
 #[test]
