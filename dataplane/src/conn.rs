@@ -6,13 +6,16 @@ use std::pin::Pin;
 use std::task::ready;
 use std::time::Duration;
 
+use moonbridge_crypto::cfb8::Secret;
 use moonbridge_protocol::frame::{self, MAX_HEADER};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::cipher::Ciphers;
 use crate::error::Trouble;
 use crate::relay::buffer::with_read_buffer;
+use crate::relay::link::Link;
 
 /// Bytes read at a time: what is left over when a login ends must fit the relay's read buffer, even a small one.
 const READ: usize = 16 * 1024;
@@ -33,11 +36,12 @@ pub(crate) struct Conn {
     inbox: Vec<u8>,
     /// Bytes at the inbox's front that were taken.
     taken: usize,
+    ciphers: Option<Box<Ciphers>>,
 }
 
 impl Conn {
     pub(crate) fn new(stream: TcpStream) -> Conn {
-        Conn { stream, inbox: Vec::new(), taken: 0 }
+        Conn { stream, inbox: Vec::new(), taken: 0, ciphers: None }
     }
 
     /// What has come and was not taken.
@@ -45,21 +49,35 @@ impl Conn {
         &self.inbox[self.taken..]
     }
 
-    /// The socket and what was read but not taken.
-    pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>) {
-        self.inbox.drain(..self.taken);
-        (self.stream, self.inbox)
+    /// From here on everything is encrypted: what was read and not taken as well as what comes, and all that is written.
+    pub(crate) fn encrypt(&mut self, secret: &Secret) {
+        let mut ciphers = Box::new(Ciphers::new(secret));
+        ciphers.decryptor.decrypt(&mut self.inbox[self.taken..]);
+        self.ciphers = Some(ciphers);
+    }
+
+    /// The socket alone, to be closed.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// The connection in play.
+    pub(crate) fn into_link(self) -> Link {
+        Link::new(self.stream, &self.inbox[self.taken..], self.ciphers.map(|ciphers| *ciphers))
     }
 
     /// Reads what there is, at most `limit` bytes, behind what waits already. 0 means the end.
     pub(crate) async fn fill(&mut self, limit: usize) -> io::Result<usize> {
         self.inbox.drain(..self.taken);
         self.taken = 0;
-        let (stream, inbox) = (&mut self.stream, &mut self.inbox);
+        let Conn { stream, inbox, ciphers, .. } = self;
         poll_fn(|cx| {
             with_read_buffer(0, |space| {
                 let mut buffer = ReadBuf::new(&mut space[..limit.min(READ)]);
                 ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer))?;
+                if let Some(ciphers) = ciphers {
+                    ciphers.decryptor.decrypt(buffer.filled_mut());
+                }
                 inbox.extend_from_slice(buffer.filled());
                 std::task::Poll::Ready(Ok(buffer.filled().len()))
             })
@@ -95,12 +113,19 @@ impl Conn {
         }
     }
 
-    /// Writes all of `bytes`.
+    /// Writes all of `bytes`. Nothing may be written after an error.
     pub(crate) async fn write(&mut self, bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
-        match timeout_at(deadline, self.stream.write_all(bytes)).await {
+        match timeout_at(deadline, self.write_all(bytes)).await {
             Err(_) => Err(Trouble::TimedOut(Duration::ZERO)),
             Ok(written) => Ok(written?),
         }
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(ciphers) = &mut self.ciphers else { return self.stream.write_all(bytes).await };
+        let mut sealed = bytes.to_vec();
+        ciphers.encryptor.encrypt(&mut sealed);
+        self.stream.write_all(&sealed).await
     }
 
     /// Waits until the peer hangs up, keeping at most `limit` bytes of what it sends meanwhile (then waits no more).
@@ -115,7 +140,7 @@ impl Conn {
 
     /// Writes `last` and closes so that the peer gets to read it: see [`close`].
     pub(crate) async fn finish(mut self, last: &[u8], patience: Duration) {
-        if timeout(patience, self.stream.write_all(last)).await.is_ok_and(|written| written.is_ok()) {
+        if timeout(patience, self.write_all(last)).await.is_ok_and(|written| written.is_ok()) {
             close(self.stream, patience).await;
         }
     }

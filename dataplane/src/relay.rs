@@ -1,12 +1,16 @@
 //! The relay: what moves bytes between the two sockets of a session, a run of frames at a time.
 //!
-//! A turn has three stages: *read and walk* what is ready into a run ([`moonbridge_protocol::walk`]), *transform* it
-//! ([`transform`]), and *one write*. All of it happens in one poll, from the worker's one read buffer; a link owns bytes only
-//! while a frame is incomplete or its peer does not take them ([`buffer`]).
+//! A turn has three stages: *read and walk* what is ready into a run ([`moonbridge_protocol::walk`]), *transform* it, and
+//! *one write*. Of what goes as it is, all happens in one poll, from the worker's one read buffer; what goes to an encrypted
+//! player is encrypted and written by the worker's [`flusher`] right after, together with other sessions'. A link owns bytes
+//! only while a frame is incomplete, the flusher is to come, or its peer does not take them ([`buffer`]).
 
 pub(crate) mod buffer;
+pub(crate) mod flusher;
 pub(crate) mod link;
-mod transform;
+pub(crate) mod outlet;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -61,7 +65,7 @@ pub(crate) fn pump(
     for _ in 0..READS_A_TURN {
         match sink {
             Sink::Link(link) => {
-                ready!(link.poll_flush(cx));
+                ready!(link.out.poll_room(cx));
             }
             Sink::Hold(held, limit) => {
                 // Room may come back without waking this task; its clocks look again.
@@ -84,9 +88,9 @@ pub(crate) fn pump(
             };
             *empty += walked.empty;
             source.keep_unread(&read[walked.consumed..], walked.stopped || walked.malformed);
-            let run = transform::identity(&mut read[..walked.forward]);
+            let run = &read[..walked.forward];
             match sink {
-                Sink::Link(link) => link.send(cx, run),
+                Sink::Link(link) => link.out.send(cx, run),
                 Sink::Hold(held, _) => held.extend(run),
             }
             Poll::Ready(walked.stopped.then_some(Halt::Stopped))

@@ -9,7 +9,8 @@ use std::thread::{Builder, JoinHandle};
 use tokio::runtime::{self, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::relay::buffer;
+use crate::config::Config;
+use crate::relay::{buffer, flusher};
 
 /// A node's workers. Dropping them ends their threads, and whatever still runs there.
 pub(crate) struct Workers {
@@ -20,6 +21,7 @@ pub(crate) struct Workers {
 struct Worker {
     runtime: Handle,
     load: Arc<AtomicUsize>,
+    cipher: Arc<flusher::Counters>,
     _thread: JoinHandle<()>,
 }
 
@@ -33,12 +35,18 @@ impl Drop for Load {
 }
 
 impl Workers {
-    /// Starts `count` workers (0: one a core), whose sessions may hold `node_buffers` bytes together.
-    pub(crate) fn start(count: usize, node_buffers: usize) -> io::Result<Workers> {
-        let count = if count == 0 { std::thread::available_parallelism()?.get() } else { count };
+    /// Starts a node's workers.
+    pub(crate) fn start(config: &Config) -> io::Result<Workers> {
+        let count = if config.workers == 0 { std::thread::available_parallelism()?.get() } else { config.workers };
+        let buffers = config.limits.node_buffers / count;
         let stop = CancellationToken::new();
-        let workers = (0..count).map(|index| start(index, node_buffers / count, stop.clone())).collect::<io::Result<_>>()?;
+        let workers = (0..count).map(|index| start(index, buffers, config.encrypt_together, stop.clone())).collect::<io::Result<_>>()?;
         Ok(Workers { workers, _stop: stop.drop_guard() })
+    }
+
+    /// What each worker's encryption has done.
+    pub(crate) fn cipher(&self) -> impl Iterator<Item = &Arc<flusher::Counters>> {
+        self.workers.iter().map(|worker| &worker.cipher)
     }
 
     /// Runs `task` on the worker that has the fewest.
@@ -53,14 +61,18 @@ impl Workers {
     }
 }
 
-fn start(index: usize, buffers: usize, stop: CancellationToken) -> io::Result<Worker> {
+fn start(index: usize, buffers: usize, encrypt_together: bool, stop: CancellationToken) -> io::Result<Worker> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
+    let cipher: Arc<flusher::Counters> = Arc::default();
+    let counters = cipher.clone();
     let thread = Builder::new().name(format!("relay-{index}")).spawn(move || {
         buffer::limit_worker(buffers);
+        flusher::set_up(counters, encrypt_together);
+        runtime.spawn(flusher::run());
         runtime.block_on(stop.cancelled());
         // Name look-ups under way are not waited for.
         runtime.shutdown_background();
     })?;
-    Ok(Worker { runtime: handle, load: Arc::default(), _thread: thread })
+    Ok(Worker { runtime: handle, load: Arc::default(), cipher, _thread: thread })
 }

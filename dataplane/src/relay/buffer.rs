@@ -7,13 +7,17 @@ use std::task::Poll;
 /// with 256 KiB as with 16 KiB).
 const READ_BUFFER: usize = 256 * 1024;
 
-/// Buffers that a worker keeps for later, and the largest that it keeps.
-const POOLED: usize = 64;
+/// What a worker keeps for later: bytes in all, and of one buffer. A tick of a busy server fills one buffer for each of its
+/// encrypted players at the same time.
+const POOLED: usize = 8 << 20;
 const POOLED_CAPACITY: usize = 128 * 1024;
+
+/// Buffers for which the pool has room from the start.
+const POOLED_BUFFERS: usize = 1024;
 
 thread_local! {
     static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BUFFER]);
-    static POOL: RefCell<Vec<Vec<u8>>> = RefCell::new(Vec::with_capacity(POOLED));
+    static POOL: RefCell<Pool> = RefCell::new(Pool { buffers: Vec::with_capacity(POOLED_BUFFERS), bytes: 0 });
     static HELD: Cell<usize> = const { Cell::new(0) };
     static HELD_LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
@@ -65,13 +69,18 @@ impl Buffer {
         &self.bytes[self.start..]
     }
 
+    /// The bytes, to be changed in place.
+    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
+
     /// Appends.
     pub(crate) fn extend(&mut self, more: &[u8]) {
         if more.is_empty() {
             return;
         }
         if self.bytes.capacity() == 0 {
-            self.bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+            self.bytes = borrow();
         }
         self.bytes.extend_from_slice(more);
         HELD.set(HELD.get() + more.len());
@@ -109,7 +118,7 @@ impl Buffer {
     /// Appends what `write` appends to the bytes that wait.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.bytes.capacity() == 0 {
-            self.bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+            self.bytes = borrow();
         }
         let before = self.bytes.len();
         write(&mut self.bytes);
@@ -129,15 +138,32 @@ impl Drop for Buffer {
     }
 }
 
-fn give_back(mut bytes: Vec<u8>) {
-    if bytes.capacity() == 0 || bytes.capacity() > POOLED_CAPACITY {
+/// Empty buffers with room.
+struct Pool {
+    buffers: Vec<Vec<u8>>,
+    /// Their capacities together.
+    bytes: usize,
+}
+
+fn borrow() -> Vec<u8> {
+    POOL.with_borrow_mut(|pool| {
+        let buffer = pool.buffers.pop().unwrap_or_default();
+        pool.bytes -= buffer.capacity();
+        buffer
+    })
+}
+
+fn give_back(mut buffer: Vec<u8>) {
+    let capacity = buffer.capacity();
+    if capacity == 0 || capacity > POOLED_CAPACITY {
         return;
     }
-    bytes.clear();
+    buffer.clear();
     let _ = POOL.try_with(|pool| {
         let mut pool = pool.borrow_mut();
-        if pool.len() < POOLED {
-            pool.push(bytes);
+        if pool.bytes + capacity <= POOLED {
+            pool.bytes += capacity;
+            pool.buffers.push(buffer);
         }
     });
 }
@@ -159,7 +185,8 @@ mod tests {
         assert_eq!((HELD.get(), buffer.as_slice()), (13, &b"other bytes!!"[..]));
         drop(buffer);
         assert_eq!(HELD.get(), 0);
-        assert_eq!(POOL.with_borrow(Vec::len), 1);
+        assert_eq!(POOL.with_borrow(|pool| pool.buffers.len()), 1);
+        assert!(POOL.with_borrow(|pool| pool.bytes) >= 13);
     }
 
     #[test]

@@ -5,30 +5,30 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
+use moonbridge_crypto::cfb8::Decryptor;
 use moonbridge_protocol::walk::Walker;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 
 use super::buffer::Buffer;
+use super::outlet::Outlet;
+use crate::cipher::Ciphers;
 
 /// One socket of a session.
 #[derive(Debug)]
 pub(crate) struct Link {
-    stream: TcpStream,
+    read: OwnedReadHalf,
+    decryptor: Option<Decryptor>,
     /// Where in a frame what is read from this socket stands.
     pub(crate) walker: Walker,
     /// Read from the socket but not forwarded: the beginning of a frame, or (`unwalked`) frames not looked at yet.
     unread: Buffer,
     unwalked: bool,
-    /// To be written to the socket.
-    pub(crate) out: Buffer,
-    /// A write has failed: nothing more is written, and that the peer is gone shows when it is read, after the last that
-    /// it had to say (a kick's reason).
-    deaf: bool,
+    /// The way to the peer.
+    pub(crate) out: Outlet,
     /// Something was read since [`Link::take_signs`].
     heard: bool,
-    /// Something was written, or nothing waited to be, since [`Link::take_signs`].
-    moved: bool,
 }
 
 /// Whether a link is alive, seen over some time.
@@ -41,19 +41,20 @@ pub(crate) struct Signs {
 }
 
 impl Link {
-    /// A link over this socket, of which `read` has been read already.
-    pub(crate) fn new(stream: TcpStream, read: &[u8]) -> Link {
+    /// A link over this socket, of which `read` has been read (and decrypted) already.
+    pub(crate) fn new(stream: TcpStream, read: &[u8], ciphers: Option<Ciphers>) -> Link {
         let mut unread = Buffer::default();
         unread.write(|out| out.extend_from_slice(read));
+        let (read_half, write_half) = stream.into_split();
+        let (encryptor, decryptor) = ciphers.map(|ciphers| (ciphers.encryptor, ciphers.decryptor)).unzip();
         Link {
-            stream,
+            read: read_half,
+            decryptor,
             walker: Walker::default(),
             unwalked: !read.is_empty(),
             unread,
-            out: Buffer::default(),
-            deaf: false,
+            out: Outlet::new(write_half, encryptor),
             heard: true,
-            moved: true,
         }
     }
 
@@ -67,7 +68,10 @@ impl Link {
             return Poll::Ready(Ok(waiting));
         }
         let mut buffer = ReadBuf::new(&mut space[waiting..]);
-        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+        ready!(Pin::new(&mut self.read).poll_read(cx, &mut buffer))?;
+        if let Some(decryptor) = &mut self.decryptor {
+            decryptor.decrypt(buffer.filled_mut());
+        }
         let read = buffer.filled().len();
         if read == 0 {
             return Poll::Ready(Ok(0));
@@ -95,56 +99,23 @@ impl Link {
         self.unread.as_slice()
     }
 
-    /// Sends `run`: one write, and what the socket does not take waits. Nothing may wait already.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, run: &[u8]) {
-        if run.is_empty() || self.deaf {
-            return;
-        }
-        match Pin::new(&mut self.stream).poll_write(cx, run) {
-            Poll::Ready(Ok(written)) => {
-                self.moved |= written > 0;
-                self.out.extend(&run[written..]);
-            }
-            Poll::Ready(Err(_)) => self.deaf = true,
-            Poll::Pending => self.out.extend(run),
-        }
-    }
-
-    /// Writes what waits; ready when nothing does.
-    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while !self.out.is_empty() {
-            let written = if self.deaf { Ok(0) } else { ready!(Pin::new(&mut self.stream).poll_write(cx, self.out.as_slice())) };
-            match written {
-                Ok(written @ 1..) => {
-                    self.moved = true;
-                    self.out.consume(written);
-                }
-                Ok(0) | Err(_) => {
-                    self.deaf = true;
-                    self.out = Buffer::default();
-                }
-            }
-        }
-        Poll::Ready(())
-    }
-
     /// Whether the peer has closed or reset its side, though what it sent before has not been read.
     pub(crate) fn has_hung_up(&self) -> bool {
-        let ready = self.stream.ready(Interest::READABLE | Interest::ERROR).now_or_never();
+        let ready = self.read.ready(Interest::READABLE | Interest::ERROR).now_or_never();
         matches!(ready, Some(Ok(ready)) if ready.is_read_closed() || ready.is_error())
-            || matches!(self.stream.take_error(), Ok(Some(_)) | Err(_))
+            || matches!(self.read.as_ref().take_error(), Ok(Some(_)) | Err(_))
     }
 
     /// What was seen of the peer since the last call.
     pub(crate) fn take_signs(&mut self) -> Signs {
-        let signs = Signs { heard: self.heard, taking: self.moved || self.out.is_empty() };
-        self.heard = false;
-        self.moved = false;
-        signs
+        Signs { heard: std::mem::take(&mut self.heard), taking: self.out.is_taking() }
     }
 
-    /// Takes the link apart: the socket, what was read and not forwarded, and what waits to be written.
-    pub(crate) fn into_parts(self) -> (TcpStream, Buffer, Buffer) {
-        (self.stream, self.unread, self.out)
+    /// Takes the link apart: the socket, what was read and not forwarded, and what waits to be written. `None` only on
+    /// another thread than the session's.
+    pub(crate) fn into_parts(self) -> Option<(TcpStream, Buffer, Buffer)> {
+        let (write, out) = self.out.into_parts()?;
+        let stream = self.read.reunite(write).ok()?;
+        Some((stream, self.unread, out))
     }
 }

@@ -22,7 +22,6 @@ use std::time::Duration;
 use moonbridge_proto::v1;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::{frame, play as packets};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use self::clocks::{Quiet, TICK};
@@ -30,7 +29,7 @@ use self::leaving::Leaving;
 use self::state::State;
 use self::transfer::Moving;
 use crate::backend::Player;
-use crate::conn;
+use crate::conn::{self, Conn};
 use crate::error::{Kind, Phase, SessionError, Side, hung_up};
 use crate::node::Node;
 use crate::registry::{Outcome, Registration, SessionCommand};
@@ -149,11 +148,9 @@ pub(crate) struct Start {
     pub(crate) facts: Player,
     pub(crate) registration: Registration,
     pub(crate) context: SessionContext,
-    /// The player's socket, and what was read from it already.
-    pub(crate) player: (TcpStream, Vec<u8>),
+    pub(crate) player: Conn,
     pub(crate) backend: String,
-    /// The backend's socket, and what was read from it already.
-    pub(crate) connection: (TcpStream, Vec<u8>),
+    pub(crate) connection: Conn,
 }
 
 impl Play {
@@ -161,9 +158,9 @@ impl Play {
         let Start { node, facts, registration, context, player, backend, connection } = start;
         Play {
             state: State::new(facts.version),
-            player: Link::new(player.0, &player.1),
+            player: player.into_link(),
             quiet: Quiet::default(),
-            current: Some(Current { name: backend, link: Link::new(connection.0, &connection.1), quiet: Quiet::default() }),
+            current: Some(Current { name: backend, link: connection.into_link(), quiet: Quiet::default() }),
             moving: Moving::Nowhere,
             held: Buffer::default(),
             holding: false,
@@ -290,8 +287,10 @@ impl Play {
 /// Closes a link so that its peer gets to read what is under way.
 async fn farewell(link: Option<Link>) {
     let Some(mut link) = link else { return };
-    let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| link.poll_flush(cx))).await;
-    conn::close(link.into_parts().0, FAREWELL).await;
+    let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| link.out.poll_flush(cx))).await;
+    if let Some((stream, ..)) = link.into_parts() {
+        conn::close(stream, FAREWELL).await;
+    }
 }
 
 fn player_end(halt: Halt) -> End {

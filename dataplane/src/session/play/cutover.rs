@@ -34,8 +34,7 @@ impl Play {
         let version = self.state.version;
         let state = &mut self.state;
         let now = Instant::now();
-        let (stream, rest) = conn.into_parts();
-        let mut link = Link::new(stream, &rest);
+        let mut link = conn.into_link();
 
         let mut answers = Vec::new();
         state.change_backend(&mut answers);
@@ -60,8 +59,8 @@ impl Play {
             self.fence = Some(now + self.node.config.timeouts.fence);
         }
         if let Some(mut old) = self.current.replace(Current { name: backend.clone(), link, quiet: Quiet::default() }) {
-            old.link.out.extend(&answers);
-            self.leave(Leaving::new(old.link, now));
+            old.link.out.write(|out| out.extend_from_slice(&answers));
+            self.leave(old.link, now);
         }
         self.registration.moved(&backend);
         self.entered = now;
@@ -91,11 +90,11 @@ impl Play {
         }
     }
 
-    fn leave(&mut self, leaving: Leaving) {
+    fn leave(&mut self, link: Link, now: Instant) {
         if self.leaving.len() == MAX_LEAVING {
             self.state.dropped += self.leaving.remove(0).dropped;
         }
-        self.leaving.push(leaving);
+        self.leaving.extend(Leaving::new(link, now));
     }
 }
 

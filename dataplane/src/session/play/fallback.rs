@@ -36,7 +36,7 @@ impl Play {
         if self.on_kick() == OnKick::Disconnect || self.state.forge || !self.player.walker.at_boundary() {
             return Some(End::told(reason, text));
         }
-        let old = self.current.take().map(|current| current.link.into_parts().0);
+        let old = self.current.take().and_then(|current| current.link.into_parts()).map(|(stream, ..)| stream);
         self.state.change_backend(&mut Vec::new());
         if self.entered.elapsed() >= STABLE {
             self.unstable = None;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::relay::READS_A_TURN;
 use crate::relay::buffer::{Buffer, with_read_buffer};
 use crate::relay::link::Link;
+use crate::relay::outlet::Outlet;
 
 /// How long a backend that was left may go on saying what was under way.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
@@ -38,9 +39,10 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    pub(crate) fn new(link: Link, now: Instant) -> Leaving {
-        let (stream, unread, out) = link.into_parts();
-        Leaving { stream, inbox: unread.as_slice().to_vec(), out, shut: false, dropped: 0, since: now, left: now }
+    /// `None` only on another thread than the session's.
+    pub(crate) fn new(link: Link, now: Instant) -> Option<Leaving> {
+        let (stream, unread, out) = link.into_parts()?;
+        Some(Leaving { stream, inbox: unread.as_slice().to_vec(), out, shut: false, dropped: 0, since: now, left: now })
     }
 
     /// When it is closed whatever it still has to say: [`LINGER`] after it has taken what was on its way to it, for which it
@@ -50,7 +52,7 @@ impl Leaving {
     }
 
     /// Goes on with it; ready when it is over. Chat goes to `player`, if that is given and not too full.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, version: &Version, mut player: Option<&mut Buffer>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, version: &Version, mut player: Option<&mut Outlet>) -> Poll<()> {
         if self.poll_send(cx).is_err() {
             return Poll::Ready(());
         }
@@ -93,7 +95,7 @@ impl Leaving {
         })
     }
 
-    fn deliver(&mut self, version: &Version, mut player: Option<&mut Buffer>) -> Delivered {
+    fn deliver(&mut self, version: &Version, mut player: Option<&mut Outlet>) -> Delivered {
         let mut taken = 0;
         let outcome = loop {
             match frame::first(&self.inbox[taken..], MAX_FRAME) {

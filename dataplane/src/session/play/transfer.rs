@@ -163,7 +163,7 @@ impl Play {
 
     /// The player stays, and everything held goes where it was meant for.
     fn stay(&mut self, candidate: Arrived) {
-        close_later(candidate.entered.conn.into_parts().0);
+        close_later(candidate.entered.conn.into_stream());
         let held = self.held.take();
         if let Some(current) = &mut self.current {
             let state = &mut self.state;

@@ -96,12 +96,12 @@ impl Play {
     /// Sends what was put outside of a read in the same turn.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if let Some(current) = &mut self.current {
-            // What it does not take now wakes this task later.
-            let _ = current.link.poll_flush(cx);
+            current.link.out.push(cx);
         }
-        match self.player.poll_flush(cx) {
-            Poll::Ready(()) if self.replaying.is_some() => Poll::Ready(Event::Replayed),
-            _ => Poll::Pending,
+        if self.replaying.is_some() {
+            return self.player.out.poll_flush(cx).map(|()| Event::Replayed);
         }
+        self.player.out.push(cx);
+        Poll::Pending
     }
 }
