@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use moonbridge_dataplane::config::BaseUrl;
 
 pub(crate) mod admin;
 mod values;
@@ -97,16 +98,26 @@ pub(crate) enum Command {
 /// Options of `up`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  moonbridge up --demo\n  moonbridge up --backend lobby=127.0.0.1:25566 --backend survival=10.0.0.7:25565\n\n\
+    after_help = "Examples:\n  moonbridge up --demo\n  moonbridge up --backend lobby=127.0.0.1:25566 --backend survival=10.0.0.7:25565\n  \
+                        moonbridge up --listen 0.0.0.0:25565 --online --backend lobby=127.0.0.1:25566\n\n\
                         Ctrl-C disconnects the players with a reason and ends; a second Ctrl-C ends at once."
 )]
 pub(crate) struct UpArgs {
     /// Add two built-in limbo backends, demo-1 and demo-2, to try MoonBridge without a server (temporary store unless --data-dir).
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Where players connect.
+    /// Where players connect. Beyond this machine only with --online (or --allow-offline-public).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:25565")]
     pub(crate) listen: SocketAddr,
+    /// Online mode: players prove who they are, and their connections are encrypted.
+    #[arg(long)]
+    pub(crate) online: bool,
+    /// Whom to ask who a player is, if not Mojang: the URL below which there is /session/minecraft/hasJoined.
+    #[arg(long, value_name = "URL", requires = "online", value_parser = values::session_server)]
+    pub(crate) session_server: Option<BaseUrl>,
+    /// Let players of other machines in without a proof, so that each may take any name: only where something else keeps strangers out.
+    #[arg(long)]
+    pub(crate) allow_offline_public: bool,
     /// Where the control plane listens; loopback only (port 0: any free one).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:25590", value_parser = values::loopback)]
     pub(crate) control: SocketAddr,

@@ -27,7 +27,7 @@ pub(crate) async fn dataplane(args: PlaneArgs) -> Outcome {
     let telemetry = start_telemetry("moonbridge-dataplane", args.log, config.telemetry.otlp_endpoint.clone());
     raise_file_limit();
     let shutdown = stop_on_signal(Leftovers::default())?;
-    let listen = config.listen;
+    let listen = config.listener.listen;
     let (sender, ready) = oneshot::channel();
     let mut run = tokio::spawn(moonbridge_dataplane::run(config, shutdown, sender));
     tokio::spawn(async move {
@@ -64,13 +64,13 @@ fn mistakes(file: &Path, errors: &ConfigErrors) -> Failure {
     Failure::usage(lines.join("\n"))
 }
 
-/// Logs to stderr, traces to a collector if there is one.
+/// Logs to stderr, traces and metrics to a collector if there is one.
 pub(crate) fn start_telemetry(service: &'static str, log: LogFormat, otlp_endpoint: Option<String>) -> Guard {
     let log = match log {
         LogFormat::Text => telemetry::LogFormat::Text,
         LogFormat::Json => telemetry::LogFormat::Json,
     };
-    telemetry::init(service, telemetry::Options { log, otlp_endpoint, ..Default::default() })
+    telemetry::init(service, telemetry::Options { log, otlp_endpoint, metrics: true, ..Default::default() })
 }
 
 /// A token that SIGINT, SIGTERM or SIGHUP cancels; a second one ends the process at once, leaving none of `leftovers`.

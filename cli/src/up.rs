@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use moonbridge_controlplane::config::StoreConfig;
+use moonbridge_dataplane::config;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +47,16 @@ pub(crate) async fn run(args: UpArgs) -> Outcome {
     result
 }
 
+/// Where and as whom players come in.
+fn listener(args: &UpArgs) -> config::Listener {
+    let authentication = if args.online { config::Authentication::Online } else { config::Authentication::Offline };
+    config::Listener { listen: args.listen, authentication, allow_offline_public: args.allow_offline_public }
+}
+
 async fn serve(args: UpArgs, stop: CancellationToken, leftovers: &Leftovers) -> Outcome {
+    listener(&args).check().map_err(|error| {
+        Failure::usage(format!("authentication is {error}; give --online, or --allow-offline-public if something else keeps strangers out"))
+    })?;
     let state = state::make_directory()?;
     let token = random_token()?;
     let store = Store::choose(&args, &state)?;
@@ -65,7 +75,8 @@ async fn serve(args: UpArgs, stop: CancellationToken, leftovers: &Leftovers) -> 
         .map_err(|error| Failure::failed(format!("cannot write to the state directory {}: {error}", state.display())))?;
     leftovers.add(files.paths());
     let others = state::find_ups(&state).into_iter().filter(|found| found.alive && found.up.pid != std::process::id()).count();
-    words::greet(&words::Place { listen: node.listen, control: &control.url(), store: &store.to_string(), others }, &network)?;
+    let place = words::Place { listen: node.listen, online: args.online, control: &control.url(), store: &store.to_string(), others };
+    words::greet(&place, &network)?;
 
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
@@ -222,12 +233,15 @@ struct Node {
 
 impl Node {
     async fn start(args: &UpArgs, control: &str, token: &str) -> Outcome<Self> {
-        let config = moonbridge_dataplane::config::Config {
-            listen: args.listen,
+        let mut config = config::Config {
+            listener: listener(args),
             control: vec![control.to_owned()],
             token: Some(token.to_owned()),
             ..Default::default()
         };
+        if let Some(url) = &args.session_server {
+            config.session_server.url = url.clone();
+        }
         let shutdown = CancellationToken::new();
         let (sender, ready) = oneshot::channel();
         let mut run = tokio::spawn(moonbridge_dataplane::run(config, shutdown.clone(), sender));

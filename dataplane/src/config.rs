@@ -1,6 +1,8 @@
 //! A node's configuration: what it is, whom it talks to, and its limits.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod listener;
+mod session_server;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,13 +12,20 @@ use moonbridge_proto::telemetry;
 use moonbridge_proto::tls::ClientTls;
 use moonbridge_proto::token::check_token_file;
 
+pub use listener::{Authentication, Listener, OpenToAll};
+pub use session_server::{BaseUrl, HAS_JOINED, SessionServer, UrlError};
+
 /// How a node is set up.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The operator's name for this node; the machine's host name unless given.
     pub name: String,
-    /// Where players connect.
-    pub listen: SocketAddr,
+    /// Where players connect, and whether they must prove who they are. The address by which the control plane shows the node.
+    pub listener: Listener,
+    /// More such addresses.
+    pub more_listeners: Vec<Listener>,
+    /// Whom online listeners ask who a player is.
+    pub session_server: SessionServer,
     /// URLs of the control-plane replicas, tried in turn.
     pub control: Vec<String>,
     /// How to recognise the replicas, and how to show them who this node is; needed for `https://` URLs.
@@ -29,6 +38,8 @@ pub struct Config {
     pub allow_insecure_control: bool,
     /// Worker threads; 0 means one a core.
     pub workers: usize,
+    /// Whether a worker encrypts the bytes of its sessions together, which costs a fraction. Off only to compare.
+    pub encrypt_together: bool,
     /// Whether new players are let in, by the last snapshot, while the control plane is away.
     pub admit_without_control: bool,
     /// How long things may take.
@@ -134,12 +145,15 @@ impl Config {
             }
             config.name = name;
         }
-        set(&mut config.listen, fields.socket_address("listen"));
+        config.listener = Listener::read(&mut fields);
+        config.more_listeners = Listener::read_more(&mut fields, &config.listener);
+        fields.table("session_server", |fields| config.session_server.read(fields));
         set(&mut config.control, fields.strings("control"));
         config.control_tls = fields.table("control_tls", ClientTls::read);
         config.token_file = fields.path("token_file");
         set(&mut config.allow_insecure_control, fields.bool("allow_insecure_control"));
         set(&mut config.workers, fields.integer("workers", 0..=1_024));
+        set(&mut config.encrypt_together, fields.bool("encrypt_together"));
         set(&mut config.admit_without_control, fields.bool("admit_without_control"));
         fields.table("timeouts", |fields| config.timeouts.read(fields));
         fields.table("limits", |fields| config.limits.read(fields));
@@ -147,6 +161,11 @@ impl Config {
         config.check_control(&mut fields);
         fields.finish()?;
         Ok(config)
+    }
+
+    /// Every address that players connect to, the first one first.
+    pub fn listeners(&self) -> impl Iterator<Item = &Listener> {
+        std::iter::once(&self.listener).chain(&self.more_listeners)
     }
 
     fn check_control(&self, fields: &mut Fields) {
@@ -217,13 +236,16 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 25565),
+            listener: Listener::default(),
+            more_listeners: Vec::new(),
+            session_server: SessionServer::default(),
             control: vec!["http://127.0.0.1:25590".to_owned()],
             control_tls: None,
             token_file: None,
             token: None,
             allow_insecure_control: false,
             workers: 0,
+            encrypt_together: true,
             admit_without_control: true,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
@@ -272,7 +294,7 @@ mod tests {
     #[test]
     fn an_empty_file_gives_the_defaults() {
         let config = Config::parse("").expect("valid");
-        assert_eq!(config.listen.to_string(), "127.0.0.1:25565");
+        assert_eq!(config.listener.listen.to_string(), "127.0.0.1:25565");
         assert_eq!(config.control, ["http://127.0.0.1:25590"]);
         assert!(!config.name.is_empty() && config.admit_without_control && !config.allow_insecure_control);
         assert_eq!((config.timeouts, config.limits, config.telemetry), Default::default());
@@ -284,11 +306,14 @@ mod tests {
             r#"
             name = "edge-1"
             listen = "[::]:25565"
+            authentication = "online"
+            allow_offline_public = false
             control = ["https://cp-1.example.net:25590", "http://[::1]:25590"]
             control_tls = { ca = "ca.pem", cert = "node.pem", key = "node.key", domain = "cp" }
             token_file = "/etc/moonbridge/token"
             allow_insecure_control = false
             workers = 3
+            encrypt_together = false
             admit_without_control = false
             [timeouts]
             handshake = "1s"
@@ -307,6 +332,18 @@ mod tests {
             node_buffers = "1 GiB"
             fallback_tries = 0
             empty_frames_per_second = 13
+            [session_server]
+            url = "http://127.0.0.1:8080/yggdrasil/sessionserver/"
+            timeout = "5s"
+            concurrency = 7
+            send_client_address = true
+            allow_insecure = true
+            [[listeners]]
+            listen = "0.0.0.0:25566"
+            allow_offline_public = true
+            [[listeners]]
+            listen = "127.0.0.1:25567"
+            authentication = "online"
             [telemetry]
             otlp_endpoint = "http://127.0.0.1:4317"
             "#,
@@ -333,7 +370,16 @@ mod tests {
             empty_frames_per_second: 13,
         };
         assert_eq!((config.name.as_str(), config.workers, config.admit_without_control), ("edge-1", 3, false));
-        assert_eq!(config.listen.to_string(), "[::]:25565");
+        assert!(!config.encrypt_together);
+        assert_eq!(config.listener.listen.to_string(), "[::]:25565");
+        assert_eq!(config.listener.authentication, Authentication::Online);
+        let more: Vec<_> = config.listeners().skip(1).map(|more| (more.listen.to_string(), more.authentication)).collect();
+        let offline = ("0.0.0.0:25566".to_owned(), Authentication::Offline);
+        assert_eq!(more, [offline, ("127.0.0.1:25567".to_owned(), Authentication::Online)]);
+        let server = &config.session_server;
+        assert_eq!(server.url.as_str(), "http://127.0.0.1:8080/yggdrasil/sessionserver");
+        assert_eq!((server.timeout, server.concurrency), (seconds(5), 7));
+        assert!(server.send_client_address && server.allow_insecure);
         assert_eq!(config.control.len(), 2);
         assert_eq!(config.control_tls.and_then(|tls| tls.domain).as_deref(), Some("cp"));
         assert_eq!(config.token_file, Some(PathBuf::from("/etc/moonbridge/token")));
@@ -371,6 +417,70 @@ mod tests {
         assert_eq!(mistakes(text).len(), 1);
         assert!(Config::parse(&format!("allow_insecure_control = true\n{text}")).is_ok());
         assert!(mistakes("control = []")[0].starts_with("control: expected 1 to 64 URLs"));
+    }
+
+    #[test]
+    fn names_that_anybody_may_take_are_by_permission_only() {
+        for address in ["0.0.0.0:25565", "[::]:25565", "192.0.2.1:25565", "[::ffff:192.0.2.1]:25565"] {
+            let [mistake] = &mistakes(&format!("listen = \"{address}\""))[..] else { panic!("{address}: one mistake") };
+            assert!(mistake.starts_with("authentication: \"offline\" on ") && mistake.contains("allow_offline_public = true"), "{mistake}");
+            for remedy in ["authentication = \"online\"", "allow_offline_public = true"] {
+                assert!(Config::parse(&format!("listen = \"{address}\"\n{remedy}")).is_ok(), "{address}, {remedy}");
+            }
+        }
+        for address in ["127.0.0.1:0", "127.8.9.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+            assert!(Config::parse(&format!("listen = \"{address}\"")).is_ok(), "{address}");
+        }
+        // A mode that is none is one mistake, not two.
+        assert_eq!(mistakes("listen = \"0.0.0.0:1\"\nauthentication = \"maybe\"").len(), 1);
+    }
+
+    #[test]
+    fn more_listeners_are_checked_each() {
+        let found = mistakes(
+            "[[listeners]]\nlisten = \"0.0.0.0:1\"\n[[listeners]]\nauthentication = \"online\"\n[[listeners]]\nlisten = \"127.0.0.1:25565\"\n\
+             [[listeners]]\nlisten = \"127.0.0.1:0\"\n[[listeners]]\nlisten = \"127.0.0.1:0\"\nallow_ofline_public = true",
+        );
+        let fields: Vec<&str> = found.iter().filter_map(|mistake| mistake.split(": ").next()).collect();
+        let expected = ["listeners[0].authentication", "listeners[1].listen", "listeners[4].allow_ofline_public", "listeners[2].listen"];
+        assert_eq!(fields, expected, "{found:#?}");
+    }
+
+    #[test]
+    fn a_session_server_is_a_base_url_and_plaintext_is_for_this_machine() {
+        let of = |url: &str| format!("[session_server]\nurl = \"{url}\"");
+        for url in [
+            "https://sessionserver.mojang.com",
+            "https://auth.example.net:8443/api/",
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "http://localhost",
+        ] {
+            assert!(Config::parse(&of(url)).is_ok(), "{url}");
+        }
+        for url in [
+            "sessionserver.mojang.com",
+            "ftp://a",
+            "https://",
+            "https://a:0",
+            "https://a/?b",
+            "https://a/#b",
+            "https://me:pw@a",
+            "https://a b",
+        ] {
+            assert!(
+                mistakes(&of(url))[0].starts_with("session_server.url: expected http://HOST or https://HOST"),
+                "{url}: {:?}",
+                mistakes(&of(url))
+            );
+        }
+        assert!(mistakes(&of("https://a/session/minecraft/hasJoined"))[0].contains("is below"));
+        for url in ["http://192.0.2.1", "http://auth.example.net", "http://localhost.example.net"] {
+            assert!(mistakes(&of(url))[0].starts_with("session_server.url: plaintext to another machine"), "{url}");
+            assert!(Config::parse(&format!("{}\nallow_insecure = true", of(url))).is_ok(), "{url}");
+        }
+        let found = mistakes("[session_server]\ntimeout = \"2m\"\nconcurrency = 0");
+        assert!(found[0].starts_with("session_server.timeout: ") && found[1].starts_with("session_server.concurrency: "), "{found:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! control plane's commands (`control`) through the [`registry`]. What all share is a [`node::Node`].
 
 mod backend;
+mod cipher;
 pub mod config;
 mod conn;
 pub mod control;
@@ -33,7 +34,7 @@ use crate::worker::Workers;
 /// A node that serves.
 #[derive(Debug, Clone, Copy)]
 pub struct Ready {
-    /// Where players connect.
+    /// Where players connect; of several listeners the first.
     pub listen: SocketAddr,
 }
 
@@ -41,18 +42,16 @@ pub struct Ready {
 /// it listens and holds its first snapshot.
 ///
 /// # Errors
-/// If the address cannot be listened on, or threads cannot be started.
+/// If an address cannot be listened on, or would let strangers in under any name unasked, or threads cannot be started.
 pub async fn run(mut config: Config, shutdown: CancellationToken, ready: oneshot::Sender<Ready>) -> anyhow::Result<()> {
-    let listener = listener::bind(config.listen)
-        .with_context(|| format!("cannot listen on {}: is another server running there? Choose another address (listen)", config.listen))?;
-    let listen = listener.local_addr()?;
-    config.listen = listen;
-    let workers = Arc::new(Workers::start(config.workers, config.limits.node_buffers).context("cannot start the workers")?);
+    let sockets = listener::bind_all(&mut config)?;
+    let listen = config.listener.listen;
+    let workers = Arc::new(Workers::start(&config).context("cannot start the workers")?);
     let drain = config.timeouts.drain;
     let node = Arc::new(Node::new(config, shutdown.clone()));
     let sessions = TaskTracker::new();
     let control = tokio::spawn(control::run(node.clone()));
-    let accept = tokio::spawn(listener::accept(node.clone(), listener, workers.clone(), sessions.clone()));
+    let accept = tokio::spawn(listener::accept_all(node.clone(), sockets, workers.clone(), sessions.clone()));
     tokio::select! {
         () = node.in_force.cancelled() => {
             tracing::info!(%listen, node = node.config.name, id = %node.id, "serving players");

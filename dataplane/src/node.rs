@@ -16,7 +16,7 @@ use crate::registry::Registry;
 pub struct Node {
     /// Made anew at every start.
     pub id: uuid::Uuid,
-    /// How it was set up; `listen` is the address it really listens on.
+    /// How it was set up; its listeners have the addresses that they really listen on.
     pub config: Config,
     /// What it runs on; `None` until the control plane has sent the first snapshot.
     pub snapshot: ArcSwapOption<Snapshot>,

@@ -95,6 +95,7 @@ pub fn listen_allowed(address: SocketAddr, has_tls: bool, allow_insecure: bool) 
     Err(format!("{address} can be reached from other machines and has no TLS: {give}"))
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host, without brackets, is this machine by name or address.
+pub fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }

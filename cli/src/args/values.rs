@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use moonbridge_dataplane::config::{BaseUrl, UrlError};
 use moonbridge_proto::snapshot::{Address, AddressError, MAX_ROUTE_HOST, Route};
 use moonbridge_proto::v1;
 use moonbridge_protocol::name::valid_name;
@@ -105,6 +106,13 @@ pub(super) fn etcd_url(text: &str) -> Result<String, String> {
         Some(Ok(_)) => Ok(text.to_owned()),
         _ => Err("expected http://HOST:PORT, for example http://127.0.0.1:2379".to_owned()),
     }
+}
+
+/// The URL of a session server, which `up` asks in plaintext on this machine only.
+pub(super) fn session_server(text: &str) -> Result<BaseUrl, String> {
+    let url: BaseUrl = text.parse().map_err(|error: UrlError| error.to_string())?;
+    url.check().map_err(|error| format!("{error}; use https"))?;
+    Ok(url)
 }
 
 /// The name of a backend, as the control plane will take it.

@@ -10,6 +10,8 @@ use crate::output;
 pub(super) struct Place<'a> {
     /// Where players connect.
     pub(super) listen: SocketAddr,
+    /// Whether they must prove who they are.
+    pub(super) online: bool,
     /// The control plane's URL.
     pub(super) control: &'a str,
     /// Where everything is kept.
@@ -32,11 +34,11 @@ fn own_name() -> String {
 }
 
 fn greeting(own: &str, place: &Place<'_>, network: &Network) -> String {
-    let Place { listen, control, store, others } = *place;
+    let Place { listen, online, control, store, others } = *place;
     let which = if others == 0 { String::new() } else { format!(" --control {control}") };
     let mut lines = vec![
         "MoonBridge is up".to_owned(),
-        format!("  players connect to  {listen}"),
+        format!("  players connect to  {listen}{}", if online { " (online mode)" } else { "" }),
         format!("  control plane       {control}"),
         format!("  store               {store}"),
     ];
@@ -59,7 +61,10 @@ fn greeting(own: &str, place: &Place<'_>, network: &Network) -> String {
         lines.push(format!("  {own} route set '*' --backends lobby{which}"));
     }
     lines.push(format!("  {own} status {}", reachable(listen)));
-    lines.push(format!("  {own} probe {} --name Alice --hold 60s", reachable(listen)));
+    // The probe has no account.
+    if !online {
+        lines.push(format!("  {own} probe {} --name Alice --hold 60s", reachable(listen)));
+    }
     lines.push(format!("  {own} player list{which}"));
     if let [.., last] = network.route.as_slice()
         && network.route.len() > 1
@@ -90,7 +95,7 @@ mod tests {
     fn the_next_commands_fit_what_there_is() {
         let mut network = Network { backends: vec![], route: vec![] };
         let listen = "0.0.0.0:25565".parse().unwrap();
-        let mut place = Place { listen, control: "http://127.0.0.1:1", store: "s", others: 0 };
+        let mut place = Place { listen, online: false, control: "http://127.0.0.1:1", store: "s", others: 0 };
         let text = greeting("moonbridge", &place, &network);
         assert!(text.contains("moonbridge backend set") && !text.contains("transfer start"), "{text}");
         assert!(text.contains("moonbridge probe 127.0.0.1:25565"), "{text}");
@@ -100,5 +105,9 @@ mod tests {
         place.others = 1;
         let text = greeting("moonbridge", &place, &network);
         assert!(text.contains("player list --control http://127.0.0.1:1\n"), "{text}");
+        assert!(text.contains(" probe "), "{text}");
+        place.online = true;
+        let text = greeting("moonbridge", &place, &network);
+        assert!(text.contains("0.0.0.0:25565 (online mode)\n") && !text.contains(" probe "), "{text}");
     }
 }

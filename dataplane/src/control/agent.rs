@@ -154,7 +154,7 @@ impl Agent {
             id: node.id.to_string(),
             name: node.config.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            listen: node.config.listen.to_string(),
+            listen: node.config.listener.listen.to_string(),
             drained: node.drained.load(Ordering::Relaxed),
             started_unix_ms: self.started_unix_ms,
             sessions: u32::try_from(node.registry.len()).unwrap_or(u32::MAX),
