@@ -1,12 +1,12 @@
 'use strict'
-// A 1.7.10 offline-mode server over npm minecraft-protocol's createServer: `node backend.js '{"name":"lobby"}'`.
+// A 1.7.10 server, offline unless told otherwise, over npm minecraft-protocol's createServer: `node backend.js '{"name":"lobby"}'`.
 //
 // Options, all changeable later for new connections with the command `set`: name, port (0: a free one), dimension, entityId
 // (of the first player, then counting), gameMode, tab (names shown in the tab list), objective (name of a scoreboard),
 // keepAliveMs (2000), keepAliveBase (first id; default: the clock, as the real server does), refuse (reason of a login
 // disconnect before Login Success), stall ("accept" | "login" | "success": nothing more is sent from there on),
 // close ("accept" | "login" | "success": the connection is closed there), garbage (the same places: bytes that are no frame),
-// kickAfterMs with kickReason (counted from the join), lifetime (seconds).
+// kickAfterMs with kickReason (counted from the join), lifetime (seconds). Not changeable: sessionServer (a URL: online mode).
 //
 // Events: listening {port}, connection {conn,address}, handshake {conn,host,port,protocol,next}, forwarded {conn,host,address,uuid,properties: [{name,value,signature?}],token?}: what
 // the handshake's host carries as BungeeCord writes it (the token is taken out of the properties, as BungeeGuard does), login {conn,name,uuid}, joined {conn,name},
@@ -16,6 +16,7 @@
 // plugin {channel,hex}, tab {name,online}, pause_keep_alive, resume_keep_alive, drop (close without a word), set {options}, stop_listening, quit.
 
 const mc = require('minecraft-protocol')
+const yggdrasil = require('yggdrasil')
 const { options, emit, serve, hex } = require('./lines')
 
 const own = { name: 'backend', dimension: 0, entityId: 1, gameMode: 0, keepAliveMs: 2000, tab: [], ...options() }
@@ -25,11 +26,15 @@ let connectionCount = 0
 let nextEntity = own.entityId
 let keepAlives = true
 
+// The library's server has no option for it, as its client does.
+const { server: sessions } = yggdrasil
+yggdrasil.server = options => sessions({ ...options, host: own.sessionServer })
+
 const server = mc.createServer({
   host: '127.0.0.1',
   port: own.port || 0,
   version: '1.7.10',
-  'online-mode': false,
+  'online-mode': !!own.sessionServer,
   keepAlive: false, // the library's ids are random and its answers unchecked
   motd: own.name,
   maxPlayers: 1000,

@@ -3,7 +3,9 @@
 //
 // Options: host, port, name, version ("1.7.10"), virtualHost (what the handshake says), vanilla (default true: answers as
 // the real client does: Client Settings and MC|Brand after every Join Game, Position And Look after every clientbound one),
-// status (true: asks for the server list entry only), lifetime (seconds).
+// status (true: asks for the server list entry only), lifetime (seconds), online: {sessionServer, id, accessToken}: logs in to
+// servers in online mode as the account with this UUID; with skipJoin without telling the session server, with from (an
+// address of this machine) telling it from there.
 //
 // Events: connected, login {uuid,name}, join {entityId,dimension,gameMode,levelType}, respawn {dimension}, chat {text,raw},
 // keep_alive {id}, tab {name,online}, score/objective…: packet {name,…}, plugin {channel,hex}, kick {phase,text,raw},
@@ -11,6 +13,7 @@
 // Commands: chat {text}, packet {name,params}, raw {hex}: one frame's id and payload, bytes {hex}: as they are,
 // plugin {channel,hex}, register {channels}, pause_keep_alive, resume_keep_alive, pause_reading, resume_reading, quit, kill.
 
+const http = require('http')
 const mc = require('minecraft-protocol')
 const { options, emit, serve, plain, hex } = require('./lines')
 
@@ -26,11 +29,22 @@ if (own.status) {
   play()
 }
 
+/** What a launcher gives to the client, in place of the library's own sign-in with Microsoft. */
+function signedIn (client, options) {
+  client.username = own.name
+  client.session = { accessToken: own.online.accessToken, selectedProfile: { id: own.online.id, name: own.name } }
+  options.accessToken = own.online.accessToken
+  options.haveCredentials = !own.online.skipJoin
+  options.connect(client)
+}
+
 function play () {
   const client = mc.createClient({
     ...target,
     username: own.name,
-    auth: 'offline',
+    auth: own.online ? signedIn : 'offline',
+    sessionServer: own.online && own.online.sessionServer,
+    agent: own.online && own.online.from && new http.Agent({ localAddress: own.online.from }),
     fakeHost: own.virtualHost,
     hideErrors: true,
     // Ours below: the library's would give up by itself after 30 s and cannot be paused.

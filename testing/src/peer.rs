@@ -12,6 +12,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
 use crate::process::{SOON, testing_dir};
+use crate::session_server::Property;
 
 /// Whose code a player or backend is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +106,15 @@ pub enum Served {
         port: u16,
         protocol: i32,
         next: i32,
+    },
+    /// What the handshake's host carries, if it carries something.
+    Forwarded {
+        conn: u32,
+        host: String,
+        address: String,
+        uuid: String,
+        properties: Vec<Property>,
+        token: Option<String>,
     },
     LoginStart {
         conn: u32,
@@ -283,7 +293,8 @@ impl<E: DeserializeOwned + Clone + Debug + Send + Sync + 'static> Peer<E> {
             Kind::Quarry | Kind::Quarry4 => {
                 options["protocol"] = json!(if kind == Kind::Quarry { 5 } else { 4 });
                 let mut command = Command::new(testing_dir().join(".venv/bin/python"));
-                command.arg("-B").arg(clients.join("quarry").join(format!("{what}.py")));
+                // quarry's cipher is one that its library warns of.
+                command.args(["-B", "-Wignore::UserWarning"]).arg(clients.join("quarry").join(format!("{what}.py")));
                 command
             }
         };

@@ -3,6 +3,7 @@
 import logging
 import time
 
+from quarry.net import auth
 from quarry.net.server import ServerFactory, ServerProtocol
 from twisted.internet import reactor, task
 
@@ -142,7 +143,7 @@ class Backend(ServerFactory):
 
     protocol = Connection
     log_level = logging.CRITICAL
-    online_mode = False
+    online_mode = "sessionServer" in OWN
     max_players = 1000
     count = 0
     asked = 0
@@ -151,6 +152,8 @@ class Backend(ServerFactory):
     def __init__(self):
         super().__init__()
         self.motd = OWN["name"]
+        if self.online_mode:
+            auth.SESSION_SERVER = OWN["sessionServer"].encode() + b"/session/minecraft/"
         self.connections = set()
         self.next_entity = OWN["entityId"]
 

@@ -2,9 +2,10 @@
 
 import logging
 
-from quarry.net.auth import OfflineProfile
+from quarry.net import auth
 from quarry.net.client import ClientFactory, ClientProtocol
-from twisted.internet import reactor
+from quarry.types.uuid import UUID
+from twisted.internet import defer, reactor
 
 from lines import component, emit, leave, options, pack_plugin, raw_frame, serve
 
@@ -98,6 +99,19 @@ class Player(ClientProtocol):
             leave(0)
 
 
+class Account(auth.Profile):
+    """What a launcher gives to the client."""
+
+    def __init__(self, online):
+        super().__init__("client token", online["accessToken"], OWN["name"], UUID.from_hex(online["id"]))
+        self.skip_join = online.get("skipJoin", False)
+        auth.SESSION_SERVER = online["sessionServer"].encode() + b"/session/minecraft/"
+
+    def join(self, digest, refresh=True):
+        # A refresh would be asked of Mojang.
+        return defer.succeed(None) if self.skip_join else super().join(digest, refresh=False)
+
+
 class Players(ClientFactory):
     """Makes the one connection."""
 
@@ -113,7 +127,7 @@ class Players(ClientFactory):
 
 def main():
     logging.disable(logging.CRITICAL)
-    factory = Players(OfflineProfile(OWN["name"]))
+    factory = Players(Account(OWN["online"]) if OWN.get("online") else auth.OfflineProfile(OWN["name"]))
     factory.force_protocol_version = OWN["protocol"]
     factory.protocol_mode_next = "status" if OWN["status"] else "login"
     # Without a forced version quarry would ping first; `status` mode does not force one by itself.
