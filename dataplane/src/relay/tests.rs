@@ -194,3 +194,78 @@ async fn the_wire_is_what_the_cipher_makes_of_it() {
     timeout(PATIENCE, far.read_to_end(&mut wire)).await.expect("in time").expect("read");
     assert_eq!(wire, expected);
 }
+
+/// Ticks of a busy server: every session's backend sends a burst, every player answers. Counts allocations once warm.
+#[test]
+fn warm_encrypted_sessions_allocate_nothing() {
+    const SESSIONS: usize = 100;
+    const ROUNDS: usize = 50;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let mut burst = Vec::new();
+    for index in 0..32 {
+        frame::put(&mut burst, 0x50, |out| out.extend_from_slice(&bytes(31, index)));
+    }
+    let (rounds_done, mut done) = tokio::sync::mpsc::channel::<()>(1);
+    let (begin_round, mut may_begin) = tokio::sync::mpsc::channel::<()>(1);
+    let mut sessions = Vec::new();
+    let mut far_ends = Vec::new();
+    runtime.block_on(async {
+        for number in 0..SESSIONS {
+            let (player, player_far) = pair().await;
+            let (backend, backend_far) = pair().await;
+            let mut near = Conn::new(player);
+            near.encrypt(&secret(number));
+            sessions.push((near, Conn::new(backend)));
+            far_ends.push((player_far.into_std().expect("std"), backend_far.into_std().expect("std")));
+        }
+    });
+    // The far ends are on another thread, whose allocations are not counted.
+    let peers = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let mut far_ends = far_ends;
+        for (player, backend) in &far_ends {
+            for socket in [player, backend] {
+                socket.set_nonblocking(false).expect("blocking");
+                socket.set_read_timeout(Some(PATIENCE)).expect("a limit");
+            }
+        }
+        let mut heard = vec![0; burst.len()];
+        while may_begin.blocking_recv().is_some() {
+            for _ in 0..ROUNDS {
+                for (_, backend) in &mut far_ends {
+                    backend.write_all(&burst).expect("sent");
+                }
+                for (player, _) in &mut far_ends {
+                    player.read_exact(&mut heard).expect("read");
+                    player.write_all(&heard).expect("answered");
+                }
+                for (_, backend) in &mut far_ends {
+                    backend.read_exact(&mut heard).expect("read");
+                }
+            }
+            rounds_done.blocking_send(()).expect("told");
+        }
+    });
+    let counters: Arc<Counters> = Arc::default();
+    flusher::set_up(counters.clone(), true);
+    runtime.spawn(flusher::run());
+    for (player, backend) in sessions {
+        runtime.spawn(async { relay(player.into_link(), backend.into_link()).await });
+    }
+    let mut rounds = || {
+        runtime.block_on(async {
+            begin_round.send(()).await.expect("told");
+            done.recv().await.expect("done");
+        });
+    };
+    rounds();
+    let lines = counters.lines.load(Ordering::Relaxed);
+    let counted = allocation_counter::measure(&mut rounds);
+    let flushed = counters.lines.load(Ordering::Relaxed) - lines;
+    assert!(flushed as usize >= SESSIONS * ROUNDS / 2, "{flushed}");
+    drop(begin_round);
+    runtime.shutdown_background();
+    peers.join().expect("peers");
+    // The channels between the threads may allocate once each.
+    assert!(counted.count_total <= 4, "{ROUNDS} ticks of {SESSIONS} sessions: {counted:?}");
+}
