@@ -1,10 +1,12 @@
-//! Logs and traces: set-up, and a way out that never holds anybody up.
+//! Logs, traces and metrics: set-up, and a way out that never holds anybody up.
 //!
 //! Logs go to stderr, written by a thread of their own behind a bounded queue: a pipe that nobody reads or a full disk costs log
-//! lines, never a player. Traces go to an OTLP/gRPC collector if one is configured, by a thread of their own behind a bounded queue:
-//! a dead or slow collector loses telemetry and nothing else. Without a collector nothing is queued at all.
+//! lines, never a player. Traces go to an OTLP/gRPC collector if one is configured, by a thread of their own behind a bounded queue;
+//! metrics by another one, which reads them every now and then. A dead or slow collector loses telemetry and nothing else. Without
+//! one, nothing is queued and nothing is read.
 
 mod export;
+pub mod metrics;
 pub mod names;
 pub mod trace;
 
@@ -16,16 +18,19 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::Fields;
 
-/// Where logs and traces go.
+/// Where logs, traces and metrics go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// How log lines look.
     pub log: LogFormat,
     /// What is logged unless `RUST_LOG` says otherwise: a `tracing_subscriber::EnvFilter` ("info").
     pub level: &'static str,
-    /// The collector's URL, `http://HOST:4317`. `None` asks the environment: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, then
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`. For `https://` the authority's PEM file is `OTEL_EXPORTER_OTLP_CERTIFICATE`.
+    /// The collector's URL, `http://HOST:4317`. `None` asks the environment: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` for traces,
+    /// `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` for metrics, then `OTEL_EXPORTER_OTLP_ENDPOINT`. For `https://` the authority's PEM
+    /// file is `OTEL_EXPORTER_OTLP_CERTIFICATE`.
     pub otlp_endpoint: Option<String>,
+    /// Whether this process has metrics at all (no).
+    pub metrics: bool,
 }
 
 /// How log lines look.
@@ -40,7 +45,7 @@ pub enum LogFormat {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { log: LogFormat::Text, level: "info", otlp_endpoint: None }
+        Self { log: LogFormat::Text, level: "info", otlp_endpoint: None, metrics: false }
     }
 }
 
@@ -49,18 +54,26 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Guard {
     sink: Option<std::sync::Arc<export::Sink>>,
+    metrics: Option<metrics::Metrics>,
     /// Writes the last lines when dropped, for at most about a second. `None` if this process had its logs already.
     _logs: Option<WorkerGuard>,
 }
 
-/// Sets up logs and traces of this process. Never blocks and never fails: what cannot be set up is logged and left out.
+/// Sets up logs, traces and metrics of this process. Never blocks and never fails: what cannot be set up is logged and left out.
 ///
-/// Logs keep the set-up of the first call in a process; traces go where the last call says.
+/// Logs keep the set-up of the first call in a process; traces and metrics go where the last call says.
 pub fn init(service: &'static str, options: Options) -> Guard {
     let logs = init_logs(&options);
-    let started = endpoint(&options).map(|endpoint| check_endpoint(&endpoint).and_then(|()| export::start(service, endpoint)));
-    let sink = started.and_then(|started| started.inspect_err(|reason| tracing::warn!(reason, "no traces are exported")).ok());
-    Guard { sink, _logs: logs }
+    let start = |signal: &str| endpoint(&options, signal).map(|endpoint| check_endpoint(&endpoint).map(|()| endpoint));
+    let sink = start("TRACES").and_then(|endpoint| {
+        let started = endpoint.and_then(|endpoint| export::start(service, endpoint));
+        started.inspect_err(|reason| tracing::warn!(reason, "no traces are exported")).ok()
+    });
+    let metrics = start("METRICS").filter(|_| options.metrics).and_then(|endpoint| {
+        let started = endpoint.and_then(|endpoint| metrics::Metrics::start(service, endpoint));
+        started.inspect_err(|reason| tracing::warn!(reason, "no metrics are exported")).ok()
+    });
+    Guard { sink, metrics, _logs: logs }
 }
 
 impl Guard {
@@ -69,13 +82,23 @@ impl Guard {
         self.sink.is_some()
     }
 
-    /// Waits until all spans finished so far are with the collector, at most this long. True if they are (or there is no
-    /// collector). To be called at the end of `main`, on a runtime with time.
+    /// Waits until all spans finished so far, and all metrics as they are now, are with the collector, at most this long. True if
+    /// they are (or there is no collector). To be called at the end of `main`, on a runtime with time.
     pub async fn flush(&self, deadline: Duration) -> bool {
-        match &self.sink {
-            Some(sink) => tokio::time::timeout(deadline, sink.flush()).await.unwrap_or(false),
-            None => true,
-        }
+        let spans = async {
+            match &self.sink {
+                Some(sink) => sink.flush().await,
+                None => true,
+            }
+        };
+        let metrics = async {
+            match &self.metrics {
+                Some(metrics) => metrics.flush().await,
+                None => true,
+            }
+        };
+        let both = async { tokio::join!(spans, metrics) };
+        matches!(tokio::time::timeout(deadline, both).await, Ok((true, true)))
     }
 }
 
@@ -83,6 +106,9 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
             export::stop(&sink);
+        }
+        if let Some(metrics) = self.metrics.take() {
+            metrics.stop();
         }
     }
 }
@@ -108,13 +134,14 @@ pub fn check_endpoint(url: &str) -> Result<(), String> {
     }
 }
 
-fn endpoint(options: &Options) -> Option<String> {
+/// Where this signal goes ("TRACES", "METRICS").
+fn endpoint(options: &Options, signal: &str) -> Option<String> {
     let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if given("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return None;
     }
     let configured = options.otlp_endpoint.clone().filter(|value| !value.is_empty());
-    configured.or_else(|| given("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")).or_else(|| given("OTEL_EXPORTER_OTLP_ENDPOINT"))
+    configured.or_else(|| given(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"))).or_else(|| given("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
 fn init_logs(options: &Options) -> Option<WorkerGuard> {

@@ -3,9 +3,12 @@
 
 pub mod echo;
 pub mod frames;
+mod incoming;
 pub mod load;
 pub mod login;
 pub mod measure;
+mod player;
 pub mod processes;
 pub mod relay;
 pub mod report;
+pub mod ticks;

@@ -23,7 +23,7 @@ const BATCH: usize = 512;
 /// How long a span waits for others.
 const DELAY: Duration = Duration::from_secs(1);
 /// How long one export may take, connecting included.
-const EXPORT: Duration = Duration::from_secs(5);
+pub(super) const EXPORT: Duration = Duration::from_secs(5);
 
 static SINK: ArcSwapOption<Sink> = ArcSwapOption::const_empty();
 
@@ -91,6 +91,15 @@ impl Sink {
 }
 
 fn exporter(service: &'static str, url: String) -> Result<opentelemetry_otlp::SpanExporter, String> {
+    let builder = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_channel(endpoint(url)?.connect_lazy());
+    let builder = builder.with_retry_policy(once()).with_timeout(EXPORT);
+    let mut exporter = builder.build().map_err(|error| error.to_string())?;
+    exporter.set_resource(&resource(service));
+    Ok(exporter)
+}
+
+/// The collector, to be connected to within half an export's time.
+pub(super) fn endpoint(url: String) -> Result<Endpoint, String> {
     let is_https = url.starts_with("https:");
     let mut endpoint = Endpoint::from_shared(url).map_err(|error| error.to_string())?;
     endpoint = endpoint.connect_timeout(EXPORT / 2).timeout(EXPORT);
@@ -99,20 +108,24 @@ fn exporter(service: &'static str, url: String) -> Result<opentelemetry_otlp::Sp
         let tls = ClientTls { ca, ..ClientTls::default() }.load().map_err(|error| format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {error}"))?;
         endpoint = endpoint.tls_config(tls).map_err(|error| error.to_string())?;
     }
-    let builder = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_channel(endpoint.connect_lazy());
-    // Once, for a connection that just broke. More, with their growing pauses, would hold up the end of every command for a
-    // second when nothing listens there.
-    let once = RetryPolicy::recommended().with_max_retries(1).with_max_jitter(Duration::from_millis(50));
-    let builder = builder.with_retry_policy(once);
-    let mut exporter = builder.with_timeout(EXPORT).build().map_err(|error| error.to_string())?;
+    Ok(endpoint)
+}
+
+/// Tries again once, for a connection that just broke. More, with their growing pauses, would hold up the end of every command
+/// for a second when nothing listens there.
+pub(super) fn once() -> RetryPolicy {
+    RetryPolicy::recommended().with_max_retries(1).with_max_jitter(Duration::from_millis(50))
+}
+
+/// Who sends.
+pub(super) fn resource(service: &'static str) -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     // The builder also takes OTEL_RESOURCE_ATTRIBUTES; its OTEL_SERVICE_NAME gives way to ours only if unset.
     let mut resource = Resource::builder().with_attribute(version);
     if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
         resource = resource.with_service_name(service);
     }
-    exporter.set_resource(&resource.build());
-    Ok(exporter)
+    resource.build()
 }
 
 struct Worker {

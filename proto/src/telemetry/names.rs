@@ -1,4 +1,4 @@
-//! The names of spans and attributes.
+//! The names of spans, metrics and attributes.
 
 /// Root: a player's session, from the accept to the moment play begins.
 pub const SESSION: &str = "session";
@@ -29,6 +29,32 @@ pub const PAUSE: &str = "pause";
 pub const CUTOVER: &str = "cutover";
 /// Child of [`TRANSFER`]: what was held is released, up to the fence.
 pub const REPLAY: &str = "replay";
+
+/// Sessions of this node now.
+pub const SESSIONS: &str = "moonbridge.sessions";
+/// Counter: sessions that came to play.
+pub const SESSIONS_BEGAN: &str = "moonbridge.sessions.began";
+/// Counter: connections that ended by trouble, with [`PHASE`], [`SIDE`] and [`KIND`]; a peer's hanging up is a kind too.
+pub const CONNECTIONS_FAILED: &str = "moonbridge.connections.failed";
+/// Players on the whole network, as shown in the server list.
+pub const NETWORK_PLAYERS: &str = "moonbridge.network.players";
+/// Counter, bytes: what was encrypted for players.
+pub const CIPHER_BYTES: &str = "moonbridge.cipher.bytes";
+/// Counter, nanoseconds: the time that encrypting them took.
+pub const CIPHER_TIME: &str = "moonbridge.cipher.time";
+/// Counter: how often the cipher was run, with [`STREAMS`].
+pub const CIPHER_BATCHES: &str = "moonbridge.cipher.batches";
+/// Counter: streams that it was run for; over [`CIPHER_BATCHES`], how many it had side by side on average.
+pub const CIPHER_STREAMS: &str = "moonbridge.cipher.streams";
+
+/// Attribute: where in a session's life; one of a bounded set.
+pub const PHASE: &str = "moonbridge.phase";
+/// Attribute: whose fault; one of a bounded set.
+pub const SIDE: &str = "moonbridge.side";
+/// Attribute: which kind of trouble; one of a bounded set.
+pub const KIND: &str = "moonbridge.kind";
+/// Attribute: how many streams were encrypted side by side: `1`, `2`, `3-4`, `5-8`, `9-16` or `17+`.
+pub const STREAMS: &str = "moonbridge.cipher.streams";
 
 /// Attribute: the session's id.
 pub const SESSION_ID: &str = "moonbridge.session.id";

@@ -28,7 +28,7 @@ pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
 
 async fn connection(mut stream: TcpStream) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
-    let came = login::backend(&mut stream).await?;
+    let (_, came) = login::backend(&mut stream).await?;
     let mut echo = Echo { stream, buffer: came, start: 0, ready: 0, end: 0 };
     echo.end = echo.buffer.len();
     echo.buffer.resize(READ.max(echo.end), 0);

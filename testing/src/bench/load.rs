@@ -1,30 +1,25 @@
-//! The player's side: a closed loop over some connections, every echo checked.
+//! The players' side: a phase of one load, every frame checked.
 //!
-//! All connections live on the calling thread (within a `LocalSet`). Each has `window` bursts of `burst` frames under way;
-//! the echo of a burst's last frame is what sends the next burst, with one write. Latency is that of each frame, from the
-//! write of its burst to the read that brought its echo.
+//! All connections live on the calling thread (within a `LocalSet`).
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use hdrhistogram::Histogram;
-use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::frames::{self, Frames};
+use super::frames::Frames;
 use super::login;
 use super::measure::{Gauges, Usage};
+use super::player::Player;
+use super::ticks::{Beat, Watcher};
+use crate::session_server::SessionServer;
 
-/// Room for what one read may bring.
-const READ: usize = 256 * 1024;
 /// How long a login may take.
 const LOGIN: Duration = Duration::from_secs(20);
 /// How long the last echoes may take after a phase.
@@ -37,14 +32,30 @@ pub struct Load {
     pub connections: usize,
     /// Bytes of a frame's payload.
     pub payload: usize,
-    /// Bursts under way, a connection.
-    pub window: usize,
-    /// Frames in a burst.
+    /// Frames in a burst: what is written at once.
     pub burst: usize,
+    /// Who sends, and when.
+    pub pace: Pace,
     /// Before anything is counted.
     pub warmup: Duration,
     /// While it counts.
     pub duration: Duration,
+}
+
+/// Who sends, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// The players, as fast as echoes come: so many bursts are under way, a connection.
+    Window(usize),
+    /// The backend: so many bursts a second to every player.
+    Ticks(u32),
+}
+
+impl Load {
+    /// What the backend of ticks has to know.
+    pub fn beat(&self, a_second: u32) -> Beat {
+        Beat { payload: self.payload, frames: self.burst, a_second }
+    }
 }
 
 /// What came of it.
@@ -52,27 +63,43 @@ pub struct Load {
 pub struct Measured {
     /// How long it was counted.
     pub elapsed: Duration,
-    /// Echoes in that time. A frame counts once, however often it was relayed.
+    /// Frames that came in that time. An echo counts once, however often it was relayed.
     pub frames: u64,
-    /// Nanoseconds from a frame's write to its echo's read.
+    /// Nanoseconds from a frame's write to the read that brought it, or its echo.
     pub latency: Histogram<u64>,
     /// CPU time and TCP segments in that time.
     pub usage: Usage,
-    /// Echoes checked over the whole phase, warm-up and end included.
+    /// Frames checked over the whole phase, warm-up and end included.
     pub checked: u64,
 }
 
 /// What the connections of a phase share.
-struct Shared {
+pub(super) struct Shared {
     frames: Cell<u64>,
     recording: Cell<bool>,
-    stopping: Cell<bool>,
+    pub(super) stopping: Cell<bool>,
     latency: RefCell<Histogram<u64>>,
+}
+
+impl Shared {
+    /// Counts frames that came in time `nanos`.
+    pub(super) fn count(&self, nanos: u64, frames: u64) {
+        self.frames.set(self.frames.get() + frames);
+        if self.recording.get() {
+            self.latency.borrow_mut().saturating_record_n(nanos, frames);
+        }
+    }
 }
 
 /// Logs the players in at `target` (named `prefix` and a number), loads, and logs them out. Fails on the first echo that
 /// is not what was sent, and on one that does not come.
-pub async fn run(target: SocketAddr, prefix: &str, load: &Load, gauges: &Gauges) -> anyhow::Result<Measured> {
+pub async fn run(
+    target: SocketAddr,
+    prefix: &str,
+    load: &Load,
+    gauges: &Gauges,
+    session_server: Option<&SessionServer>,
+) -> anyhow::Result<Measured> {
     let shared = Rc::new(Shared {
         frames: Cell::new(0),
         recording: Cell::new(false),
@@ -81,18 +108,26 @@ pub async fn run(target: SocketAddr, prefix: &str, load: &Load, gauges: &Gauges)
     });
     let mut players = Vec::new();
     for index in 0..load.connections {
-        let login = timeout(LOGIN, player(target, format!("{prefix}{index}"), index, load, Rc::clone(&shared)));
-        players.push(
-            login
-                .await
-                .map_err(|_| anyhow!("it took longer than {LOGIN:?}"))
-                .flatten()
-                .with_context(|| format!("login of player {index}"))?,
-        );
+        let name = format!("{prefix}_{index}");
+        let login = timeout(LOGIN, login::player(target, &name, session_server)).await;
+        let playing = login.map_err(|_| anyhow!("it took longer than {LOGIN:?}")).flatten();
+        players.push(playing.with_context(|| format!("login of player {index}"))?);
     }
+    // They begin together.
     let mut running = JoinSet::new();
-    for mut player in players {
-        running.spawn_local(async move { poll_fn(|cx| player.poll(cx)).await.with_context(|| format!("player {}", player.index)) });
+    for (index, playing) in players.into_iter().enumerate() {
+        let shared = Rc::clone(&shared);
+        let whose = move || format!("player {index}");
+        match load.pace {
+            Pace::Window(window) => {
+                let mut player = Player::new(playing, Frames::new(load.payload, index)?, window, load.burst, shared);
+                running.spawn_local(async move { poll_fn(|cx| player.poll(cx)).await.with_context(whose) });
+            }
+            Pace::Ticks(a_second) => {
+                let mut watcher = Watcher::new(playing, Frames::stamped(load.payload, index)?, load.beat(a_second), shared);
+                running.spawn_local(async move { poll_fn(|cx| watcher.poll(cx)).await.with_context(whose) });
+            }
+        }
     }
 
     undisturbed(&mut running, load.warmup).await?;
@@ -111,7 +146,7 @@ pub async fn run(target: SocketAddr, prefix: &str, load: &Load, gauges: &Gauges)
         anyhow::Ok(())
     });
     last.await.map_err(|_| anyhow!("the last echoes did not come within {LAST_ECHOES:?}")).flatten()?;
-    ensure!(frames > 0, "not one echo came");
+    ensure!(frames > 0, "not one frame came");
     let latency = shared.latency.borrow().clone();
     Ok(Measured { elapsed, frames, latency, usage, checked })
 }
@@ -127,141 +162,10 @@ async fn undisturbed(running: &mut JoinSet<anyhow::Result<u64>>, time: Duration)
     }
 }
 
-async fn player(target: SocketAddr, name: String, index: usize, load: &Load, shared: Rc<Shared>) -> anyhow::Result<Player> {
-    let mut stream = TcpStream::connect(target).await?;
-    stream.set_nodelay(true)?;
-    let mut buffer = login::player(&mut stream, &name).await?;
-    let frames = Frames::new(load.payload, index)?;
-    let end = buffer.len();
-    buffer.resize(READ.max(2 * frames.whole()).max(end), 0);
-    Ok(Player {
-        index,
-        stream,
-        frames,
-        burst: load.burst as u64,
-        due: load.window,
-        sent_at: vec![Instant::now(); load.window],
-        out: Vec::with_capacity(0),
-        written: 0,
-        sent: 0,
-        echoed: 0,
-        buffer,
-        end,
-        shared,
-    })
-}
-
-struct Player {
-    index: usize,
-    stream: TcpStream,
-    frames: Frames,
-    burst: u64,
-    /// Bursts that may be sent now.
-    due: usize,
-    /// When each burst under way was written; burst n stands at n modulo the window.
-    sent_at: Vec<Instant>,
-    /// The burst being written, and how much of it has been.
-    out: Vec<u8>,
-    written: usize,
-    /// Frames, from the first.
-    sent: u64,
-    echoed: u64,
-    /// `buffer[..end]` has been read and not been checked.
-    buffer: Vec<u8>,
-    end: usize,
-    shared: Rc<Shared>,
-}
-
-impl Player {
-    /// Writes and reads until the phase stops and every echo has come; returns how many came.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<anyhow::Result<u64>> {
-        loop {
-            if let Poll::Ready(Err(error)) = self.write(cx) {
-                return Poll::Ready(Err(error).context("writing"));
-            }
-            if self.shared.stopping.get() && self.echoed == self.sent {
-                return Poll::Ready(Ok(self.echoed));
-            }
-            let mut room = ReadBuf::new(&mut self.buffer[self.end..]);
-            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room)).context("reading")?;
-            let read = room.filled().len();
-            if read == 0 {
-                return Poll::Ready(Err(anyhow!("the connection was closed after {} echoes of {}", self.echoed, self.sent)));
-            }
-            self.end += read;
-            self.check()?;
-        }
-    }
-
-    /// Writes what is due, a write a burst, as far as the socket takes it.
-    fn write(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        loop {
-            if self.written == self.out.len() {
-                if self.due == 0 || self.shared.stopping.get() {
-                    return Poll::Ready(Ok(()));
-                }
-                self.next_burst();
-            }
-            self.written += ready!(Pin::new(&mut self.stream).poll_write(cx, &self.out[self.written..]))?;
-        }
-    }
-
-    fn next_burst(&mut self) {
-        self.out.clear();
-        self.written = 0;
-        for _ in 0..self.burst {
-            self.frames.put(&mut self.out, self.sent);
-            self.sent += 1;
-        }
-        self.due -= 1;
-        let slot = self.slot(self.sent - 1);
-        self.sent_at[slot] = Instant::now();
-    }
-
-    fn slot(&self, frame: u64) -> usize {
-        (frame / self.burst) as usize % self.sent_at.len()
-    }
-
-    /// Checks every whole frame that has come, and counts them.
-    fn check(&mut self) -> anyhow::Result<()> {
-        let now = Instant::now();
-        let (mut at, mut of_burst) = (0, 0);
-        while let Some(next) = frames::next(&self.buffer[at..self.end])? {
-            if next.ours {
-                ensure!(self.echoed < self.sent, "an echo of what has not been sent");
-                self.frames.check(&self.buffer[at..at + next.whole], self.echoed)?;
-                self.echoed += 1;
-                of_burst += 1;
-                if self.echoed.is_multiple_of(self.burst) {
-                    self.record(now, of_burst);
-                    of_burst = 0;
-                    self.due += 1;
-                }
-            }
-            at += next.whole;
-        }
-        self.record(now, of_burst);
-        self.buffer.copy_within(at..self.end, 0);
-        self.end -= at;
-        Ok(())
-    }
-
-    /// Counts the last `frames` echoes, all of one burst.
-    fn record(&self, now: Instant, frames: u64) {
-        if frames > 0 {
-            self.shared.frames.set(self.shared.frames.get() + frames);
-            if self.shared.recording.get() {
-                let nanos = now.saturating_duration_since(self.sent_at[self.slot(self.echoed - 1)]).as_nanos();
-                self.shared.latency.borrow_mut().saturating_record_n(nanos.try_into().unwrap_or(u64::MAX), frames);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::task::{LocalSet, spawn_local};
 
     use super::*;
@@ -269,7 +173,7 @@ mod tests {
 
     fn load(payload: usize) -> Load {
         let (warmup, duration) = (Duration::from_millis(10), Duration::from_millis(50));
-        Load { connections: 3, payload, window: 4, burst: 32, warmup, duration }
+        Load { connections: 3, payload, burst: 32, pace: Pace::Window(4), warmup, duration }
     }
 
     async fn listener() -> (TcpListener, SocketAddr) {
@@ -293,7 +197,7 @@ mod tests {
                 let (listener, relayed) = listener().await;
                 spawn_local(relay::serve(listener, backend));
                 for target in [backend, relayed] {
-                    let measured = run(target, "bench", &load(payload), &Gauges::default()).await.unwrap();
+                    let measured = run(target, "bench", &load(payload), &Gauges::default(), None).await.unwrap();
                     assert!(measured.checked >= measured.frames);
                     assert_eq!(measured.latency.len(), measured.frames);
                     assert_eq!(measured.checked % 32, 0, "whole bursts");
@@ -344,7 +248,7 @@ mod tests {
             ];
             for (spoil, said) in spoils {
                 let target = spoiling_relay(backend, spoil).await;
-                let error = run(target, "bench", &load(32), &Gauges::default()).await.unwrap_err();
+                let error = run(target, "bench", &load(32), &Gauges::default(), None).await.unwrap_err();
                 let error = format!("{error:#}");
                 assert!(error.contains(said) || error.contains("not been sent"), "{error}");
             }

@@ -13,7 +13,6 @@ use anyhow::{Context as _, bail, ensure};
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::admin_service_client::AdminServiceClient;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::login;
@@ -131,10 +130,8 @@ impl Network {
         )?;
         let command = &mut Command::new(setup.binary);
         let mut node = Process::start("dataplane", command.arg("dataplane").arg("--config").arg(&node_file), setup.node_cpu, dir.path())?;
-        within(START, "log in through the node", &mut node, || async move {
-            login::player(&mut TcpStream::connect(address).await?, "bench_start").await.map(drop)
-        })
-        .await?;
+        within(START, "log in through the node", &mut node, || async move { login::player(address, "bench_start", None).await.map(drop) })
+            .await?;
         Ok(Network { node, address, _control: control })
     }
 }
@@ -161,8 +158,13 @@ async fn within<F: Future<Output = anyhow::Result<()>>>(
 
 async fn configure(control: SocketAddr, backend: SocketAddr) -> anyhow::Result<()> {
     let mut admin = AdminServiceClient::connect(format!("http://{control}")).await?;
-    let backend =
-        v1::Backend { name: "echo".to_owned(), address: backend.to_string(), forwarding: v1::Forwarding::None.into(), drained: false };
+    let backend = v1::Backend {
+        name: "echo".to_owned(),
+        address: backend.to_string(),
+        forwarding: v1::Forwarding::None.into(),
+        drained: false,
+        ..Default::default()
+    };
     admin.set_backend(v1::SetBackendRequest { backend: Some(backend), keep_drained: false }).await?;
     let route = v1::Route { host: "*".to_owned(), backends: vec!["echo".to_owned()], on_kick: v1::OnKick::Disconnect.into() };
     admin.set_route(v1::SetRouteRequest { route: Some(route) }).await?;

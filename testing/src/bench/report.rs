@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::load::{Load, Measured};
+use super::load::{Load, Measured, Pace};
 
 /// Which way the frames of a phase went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -39,19 +39,21 @@ pub struct Phase {
     pub connections: usize,
     /// Bytes.
     pub payload: usize,
-    /// Bursts under way, a connection.
-    pub window: usize,
+    /// Bursts under way, a connection; null if the backend sends.
+    pub window: Option<usize>,
+    /// Bursts a second that the backend sends to every player; null if they do.
+    pub ticks_per_second: Option<u32>,
     /// Frames.
     pub burst: usize,
     /// How long it was counted.
     pub seconds: f64,
-    /// Echoes in that time; a frame counts once an echo.
+    /// Frames that came in that time; an echo counts once.
     pub frames: u64,
-    /// Echoes compared with what was sent, warm-up and end included: all of them.
+    /// Frames compared with what was sent, warm-up and end included: all of them.
     pub checked: u64,
     /// A second.
     pub frames_per_second: f64,
-    /// Microseconds from a frame's write to its echo's read.
+    /// Microseconds from a frame's write to the read that brought it, or its echo.
     pub p50_us: f64,
     /// As `p50_us`.
     pub p95_us: f64,
@@ -75,12 +77,17 @@ impl Phase {
         let (seconds, frames) = (measured.elapsed.as_secs_f64(), measured.frames as f64);
         let quantile = |q| measured.latency.value_at_quantile(q) as f64 / 1000.0;
         let usage = &measured.usage;
+        let (window, ticks_per_second) = match load.pace {
+            Pace::Window(window) => (Some(window), None),
+            Pace::Ticks(a_second) => (None, Some(a_second)),
+        };
         Phase {
             repeat,
             path,
             connections: load.connections,
             payload: load.payload,
-            window: load.window,
+            window,
+            ticks_per_second,
             burst: load.burst,
             seconds,
             frames: measured.frames,
@@ -201,7 +208,8 @@ mod tests {
         let proxy = (path != Path::Direct).then_some(Duration::from_millis(500));
         let usage = Usage { proxy, backend: None, client: Duration::from_secs(1), segments: frames / 10 };
         let measured = Measured { elapsed: Duration::from_secs(2), frames, latency, usage, checked: frames };
-        let load = Load { connections: 4, payload: 32, window: 4, burst: 32, warmup: Duration::ZERO, duration: Duration::from_secs(2) };
+        let (warmup, duration) = (Duration::ZERO, Duration::from_secs(2));
+        let load = Load { connections: 4, payload: 32, burst: 32, pace: Pace::Window(4), warmup, duration };
         Phase::new(repeat, path, &load, &measured)
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use moonbridge_testing::bench::load::{self, Load};
+use moonbridge_testing::bench::load::{self, Load, Pace};
 use moonbridge_testing::bench::measure::{Gauges, machine};
 use moonbridge_testing::bench::processes::{self, Network, Setup};
 use moonbridge_testing::bench::report::{self, Path, Phase};
@@ -148,12 +148,12 @@ async fn bench(options: &Options) -> anyhow::Result<()> {
     let load = Load {
         connections: options.connections,
         payload: options.payload,
-        window: options.window,
         burst: options.burst,
+        pace: Pace::Window(options.window),
         warmup: Duration::from_secs_f64(options.warmup),
         duration: Duration::from_secs_f64(options.seconds),
     };
-    let under_way = load.connections * load.window * load.burst * load.payload;
+    let under_way = load.connections * options.window * load.burst * load.payload;
     ensure!(under_way <= 1 << 30, "{under_way} bytes would be under way at a time, at most 1 GiB may be: make the load smaller");
     if cfg!(debug_assertions) {
         eprintln!("This is a debug build: what it prints says nothing (run it with --release).");
@@ -199,8 +199,8 @@ async fn bench(options: &Options) -> anyhow::Result<()> {
     for repeat in 1..=options.repeats {
         for &(path, address, proxy) in &paths {
             let gauges = Gauges { proxy, backend: Some(backend.id()) };
-            let names = format!("b{repeat}{path:?}_").to_lowercase();
-            let measured = load::run(address, &names, &load, &gauges).await.with_context(|| format!("repeat {repeat}, {path:?}"))?;
+            let names = format!("b{repeat}{path:?}").to_lowercase();
+            let measured = load::run(address, &names, &load, &gauges, None).await.with_context(|| format!("repeat {repeat}, {path:?}"))?;
             let phase = Phase::new(repeat, path, &load, &measured);
             print(&phase.line());
             if options.json {
