@@ -52,7 +52,7 @@ impl Channels {
     }
 
     /// Appends serverbound REGISTER messages that name all channels: one, or as many as it takes for none to carry more than
-    /// 32,767 bytes; nothing if there are no channels.
+    /// 32,766 bytes; nothing if there are no channels.
     pub fn put_register(&self, out: &mut Vec<u8>, version: &Version) {
         let mut data = Vec::new();
         for name in &self.names {

@@ -12,6 +12,7 @@
 //! one or more whole frames, length prefix included.
 
 pub mod channels;
+pub mod forge;
 pub mod forwarding;
 pub mod frame;
 pub mod handshake;

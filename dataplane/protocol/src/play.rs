@@ -5,8 +5,8 @@ mod plugin;
 mod world;
 
 pub use plugin::{
-    ClientSettings, MAX_CLIENTBOUND_DATA, MAX_SERVERBOUND_DATA, PluginMessage, put_client_settings, put_plugin_message_clientbound,
-    put_plugin_message_serverbound,
+    ClientSettings, MAX_CLIENTBOUND_DATA, MAX_SERVERBOUND_DATA, PluginMessage, put_client_settings, put_long_plugin_message_serverbound,
+    put_plugin_message_clientbound, put_plugin_message_serverbound,
 };
 pub use world::{
     Position, put_abilities, put_map_chunk, put_platform_chunk, put_position_and_look, put_position_and_look_serverbound,

@@ -3,7 +3,7 @@
 //! A relay forwards *runs* of bytes. [`Walker::walk`] goes over what has been read, frame header by frame header, shows the
 //! frames of the watched ids to a visitor, and leaves everything that is to be forwarded in one unbroken run at the start of
 //! the buffer. What is left over at the end is the beginning of a frame that has not come whole; a frame longer than
-//! [`HOLD`] is not waited for but cut through as it comes.
+//! [`HOLD`] (or what [`Walker::set_hold`] says) is not waited for but cut through as it comes.
 
 use crate::frame::{self, FrameError, Header};
 
@@ -90,13 +90,27 @@ pub struct Walked {
 }
 
 /// The state of one direction of a stream between walks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Walker {
     /// Bytes of a frame being cut through that are still to come.
     passing: usize,
+    /// The longest frame that is waited for.
+    hold: usize,
+}
+
+impl Default for Walker {
+    fn default() -> Self {
+        Walker { passing: 0, hold: HOLD }
+    }
 }
 
 impl Walker {
+    /// From the next frame on, waits for incomplete ones up to `bytes` (prefix included), not [`HOLD`], and shows them to the
+    /// visitor: for phases in which long frames have to be seen, as those of Forge's handshake.
+    pub fn set_hold(&mut self, bytes: usize) {
+        self.hold = bytes;
+    }
+
     /// Whether all that was forwarded ends at the end of a frame: only then may other frames be put between.
     pub fn at_boundary(&self) -> bool {
         self.passing == 0
@@ -138,7 +152,7 @@ impl Walker {
             let whole = prefix + body;
             let there = buffer.len() - at;
             if whole > there {
-                if whole > HOLD {
+                if whole > self.hold {
                     self.passing = whole - there;
                     at = buffer.len();
                 }
@@ -153,7 +167,7 @@ impl Walker {
                         Verdict::Drop
                     }
                 }
-            } else if whole <= HOLD && watch.has(buffer[start]) {
+            } else if whole <= self.hold && watch.has(buffer[start]) {
                 visit(Watched { id: buffer[start], payload: &mut buffer[start + 1..end] })
             } else {
                 Verdict::Pass

@@ -1,6 +1,5 @@
 //! Each packet read back as it was put, and the bytes of some as the documents have them.
 
-
 use moonbridge_protocol::frame::{self, Frame, MAX_FRAME};
 use moonbridge_protocol::handshake::{self, Handshake, Next};
 use moonbridge_protocol::host::VirtualHost;
@@ -316,11 +315,17 @@ fn long_plugin_messages_use_forges_extended_short() {
     let data = vec![7; play::MAX_CLIENTBOUND_DATA + 1];
     let mut out = Vec::new();
     assert!(!play::put_plugin_message_clientbound(&mut out, version, "A", &data));
-    assert!(!play::put_plugin_message_serverbound(&mut out, version, "A", &data[..32_768]));
+    // A vanilla server takes less than 32,767 bytes: in such a message 32,768 would be negative.
+    assert!(!play::put_plugin_message_serverbound(&mut out, version, "A", &data[..32_767]));
+    assert!(!play::put_long_plugin_message_serverbound(&mut out, version, "A", &data));
     assert!(out.is_empty());
-    assert!(play::put_plugin_message_serverbound(&mut out, version, "A", &data[..32_767]));
-    // A length of 32,768 is negative to a server.
+    assert!(play::put_plugin_message_serverbound(&mut out, version, "A", &data[..32_766]));
     assert!(PluginMessage::read_serverbound(&[1, b'A', 0x80, 0x00]).is_err());
+    for length in [0, 32_767, 32_768, 65_536, play::MAX_CLIENTBOUND_DATA] {
+        let long = put(|out| assert!(play::put_long_plugin_message_serverbound(out, version, "A", &data[..length])));
+        assert_eq!(only(&long).id, i32::from(version.serverbound_id(Serverbound::PluginMessage)));
+        assert_eq!(PluginMessage::read_serverbound(only(&long).payload), Ok(PluginMessage { channel: "A", data: &data[..length] }));
+    }
 }
 
 /// The names' UUIDs as a server in offline mode writes them into its log.

@@ -180,8 +180,10 @@ pub fn play(data: &[u8]) {
 /// Plugin messages of both directions.
 pub fn plugin_message(data: &[u8]) {
     let version = Version::newest();
-    if let Ok(read) = PluginMessage::read_serverbound(data) {
-        let put = payload_of(|out| assert!(play::put_plugin_message_serverbound(out, version, read.channel, read.data)));
+    if let Ok(read) = PluginMessage::read_serverbound(data)
+        && read.data.len() <= play::MAX_CLIENTBOUND_DATA
+    {
+        let put = payload_of(|out| assert!(play::put_long_plugin_message_serverbound(out, version, read.channel, read.data)));
         assert_eq!(PluginMessage::read_serverbound(&put), Ok(read));
     }
     if let Ok(read) = PluginMessage::read_clientbound(data)

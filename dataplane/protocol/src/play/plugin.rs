@@ -4,8 +4,8 @@ use crate::frame;
 use crate::version::{Clientbound, Serverbound, Version};
 use crate::wire::{Reader, WireError, put_string};
 
-/// Most bytes of a serverbound message (its length is an i16).
-pub const MAX_SERVERBOUND_DATA: usize = 32_767;
+/// Most bytes of a serverbound message: its length is an i16, of which a 1.7 server does not take the largest.
+pub const MAX_SERVERBOUND_DATA: usize = 32_766;
 
 /// Most bytes of a clientbound message: Forge's own limit, with which it still fits a frame.
 pub const MAX_CLIENTBOUND_DATA: usize = 2_097_050;
@@ -23,53 +23,54 @@ pub struct PluginMessage<'a> {
 }
 
 impl<'a> PluginMessage<'a> {
-    /// Reads a message from the player.
+    /// Reads a message from the player. Its length may be Forge's "extended short", too: clients with mods that allow it send
+    /// such to servers that take it.
     pub fn read_serverbound(payload: &'a [u8]) -> Result<PluginMessage<'a>, WireError> {
-        let mut reader = Reader::new(payload);
-        let channel = reader.string(MAX_CHANNEL)?;
-        let length = reader.i16()?;
-        let bad = WireError::BadLength { length: length.into(), limit: MAX_SERVERBOUND_DATA };
-        let data = reader.bytes(usize::try_from(length).map_err(|_| bad)?)?;
-        reader.finish()?;
-        Ok(PluginMessage { channel, data })
+        read(payload)
     }
 
     /// Reads a message from a backend, whose length may be Forge's "extended short": with bit 15 set, one more byte follows
     /// with the bits from 15 on.
     pub fn read_clientbound(payload: &'a [u8]) -> Result<PluginMessage<'a>, WireError> {
-        let mut reader = Reader::new(payload);
-        let channel = reader.string(MAX_CHANNEL)?;
-        let short = reader.u16()?;
-        let mut length = usize::from(short & 0x7fff);
-        if short & 0x8000 != 0 {
-            length |= usize::from(reader.u8()?) << 15;
-        }
-        let data = reader.bytes(length)?;
-        reader.finish()?;
-        Ok(PluginMessage { channel, data })
+        read(payload)
     }
+}
+
+fn read(payload: &[u8]) -> Result<PluginMessage<'_>, WireError> {
+    let mut reader = Reader::new(payload);
+    let channel = reader.string(MAX_CHANNEL)?;
+    let short = reader.u16()?;
+    let mut length = usize::from(short & 0x7fff);
+    if short & 0x8000 != 0 {
+        length |= usize::from(reader.u8()?) << 15;
+    }
+    let data = reader.bytes(length)?;
+    reader.finish()?;
+    Ok(PluginMessage { channel, data })
 }
 
 /// Appends a message from the player; says whether it could be said: not with more than [`MAX_SERVERBOUND_DATA`] bytes.
 pub fn put_plugin_message_serverbound(out: &mut Vec<u8>, version: &Version, channel: &str, data: &[u8]) -> bool {
-    if data.len() > MAX_SERVERBOUND_DATA {
-        return false;
-    }
-    frame::put(out, version.serverbound_id(Serverbound::PluginMessage).into(), |out| {
-        put_string(out, channel);
-        out.extend_from_slice(&(data.len() as u16).to_be_bytes());
-        out.extend_from_slice(data);
-    });
-    true
+    data.len() <= MAX_SERVERBOUND_DATA && put_extended(out, version.serverbound_id(Serverbound::PluginMessage), channel, data)
+}
+
+/// Appends a message from the player to a Forge server that takes long ones, with Forge's "extended short" where it takes more
+/// than 32,767 bytes; says whether it could be said: not with more than [`MAX_CLIENTBOUND_DATA`].
+pub fn put_long_plugin_message_serverbound(out: &mut Vec<u8>, version: &Version, channel: &str, data: &[u8]) -> bool {
+    put_extended(out, version.serverbound_id(Serverbound::PluginMessage), channel, data)
 }
 
 /// Appends a message from a backend, with Forge's "extended short" where it takes more than 32,767 bytes; says whether it
 /// could be said: not with more than [`MAX_CLIENTBOUND_DATA`].
 pub fn put_plugin_message_clientbound(out: &mut Vec<u8>, version: &Version, channel: &str, data: &[u8]) -> bool {
+    put_extended(out, version.clientbound_id(Clientbound::PluginMessage), channel, data)
+}
+
+fn put_extended(out: &mut Vec<u8>, id: u8, channel: &str, data: &[u8]) -> bool {
     if data.len() > MAX_CLIENTBOUND_DATA {
         return false;
     }
-    frame::put(out, version.clientbound_id(Clientbound::PluginMessage).into(), |out| {
+    frame::put(out, id.into(), |out| {
         put_string(out, channel);
         let low = (data.len() & 0x7fff) as u16;
         let high = (data.len() >> 15) as u8;
