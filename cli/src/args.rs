@@ -9,7 +9,9 @@ use moonbridge_dataplane::config::BaseUrl;
 pub(crate) mod admin;
 mod values;
 
-pub(crate) use admin::{AdminArgs, BackendVerb, ForwardingArg, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, StateArg, TransferVerb};
+pub(crate) use admin::{
+    AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, StateArg, TransferVerb,
+};
 pub(crate) use values::{HostPort, NamedBackend};
 
 /// A Minecraft network's front door: carries players to backend servers and moves them between backends without a disconnect.
@@ -124,9 +126,12 @@ pub(crate) struct UpArgs {
     /// Add a backend, or update its address; may be given several times. The route `*` then lists them in this order.
     #[arg(long = "backend", value_name = "NAME=HOST:PORT", value_parser = values::named_backend)]
     pub(crate) backends: Vec<NamedBackend>,
-    /// How the backends given with --backend are told who the player is.
-    #[arg(long, value_enum, default_value_t = ForwardingArg::None)]
-    pub(crate) forwarding: ForwardingArg,
+    #[command(flatten)]
+    pub(crate) forwarding: ForwardingArgs,
+    /// What becomes of a login of a player who is connected already, on whatever node [default: what the store has; newest in a fresh
+    /// one].
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(crate) duplicate_login: Option<DuplicateLoginArg>,
     /// Where the embedded store lives [default: `up` in the user's state directory].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -139,6 +144,15 @@ pub(crate) struct UpArgs {
     /// Log as text or as one JSON object a line.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log: LogFormat,
+}
+
+/// The policies of `up --duplicate-login`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DuplicateLoginArg {
+    /// The older session is closed, then the login goes on.
+    Newest,
+    /// The login is refused.
+    Refuse,
 }
 
 /// Options of `dataplane` and `controlplane`.

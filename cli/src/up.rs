@@ -9,14 +9,16 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use moonbridge_controlplane::config::StoreConfig;
+use moonbridge_controlplane::config::{SettingsConfig, StoreConfig};
+use moonbridge_proto::snapshot::DuplicateLogin;
 use moonbridge_dataplane::config;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::FLUSH;
-use crate::args::UpArgs;
+use crate::admin::backend;
+use crate::args::{DuplicateLoginArg, UpArgs};
 use crate::control::Control;
 use crate::demo::Limbo;
 use crate::failure::{Failure, Outcome};
@@ -93,10 +95,11 @@ async fn serve(args: UpArgs, stop: CancellationToken, leftovers: &Leftovers) -> 
 
 /// The control plane, then what it is to know, then the node.
 async fn start(args: &UpArgs, store: &Store, token: &str, limbos: &Limbos) -> Outcome<(ControlPlane, Node, network::Network)> {
+    let told = backend::told(&args.forwarding)?;
     let control = ControlPlane::start(args, store.config(args), token).await?;
     let entered = async {
         let own = Control::own(control.url(), token)?;
-        let network = network::enter(&own, args, &limbos.backends).await?;
+        let network = network::enter(&own, args, &told, &limbos.backends).await?;
         Ok((Node::start(args, &control.url(), token).await?, network))
     };
     match entered.await {
@@ -206,8 +209,17 @@ struct ControlPlane {
 
 impl ControlPlane {
     async fn start(args: &UpArgs, store: StoreConfig, token: &str) -> Outcome<Self> {
-        let config =
-            moonbridge_controlplane::config::Config { listen: args.control, token: Some(token.to_owned()), store, ..Default::default() };
+        let duplicate_login = args.duplicate_login.map(|policy| match policy {
+            DuplicateLoginArg::Newest => DuplicateLogin::Newest,
+            DuplicateLoginArg::Refuse => DuplicateLogin::Refuse,
+        });
+        let config = moonbridge_controlplane::config::Config {
+            listen: args.control,
+            token: Some(token.to_owned()),
+            store,
+            settings: duplicate_login.map(|policy| SettingsConfig { duplicate_login: Some(policy), ..SettingsConfig::default() }),
+            ..Default::default()
+        };
         let shutdown = CancellationToken::new();
         let (sender, ready) = oneshot::channel();
         let mut run = tokio::spawn(moonbridge_controlplane::run(config, shutdown.clone(), sender));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use moonbridge_proto::config::{ConfigError, ConfigErrors, Fields, read_file};
 use moonbridge_proto::connect::{self, ConnectError, listen_allowed};
-use moonbridge_proto::snapshot::Settings;
+use moonbridge_proto::snapshot::{DuplicateLogin, Settings};
 use moonbridge_proto::tls::{ClientTls, ServerTls};
 use moonbridge_proto::token::check_token_file;
 use moonbridge_proto::{telemetry, v1};
@@ -82,6 +82,8 @@ pub struct SettingsConfig {
     pub max_players: Option<u32>,
     /// A PNG of 64 x 64; unset leaves what the store has.
     pub favicon: Option<PathBuf>,
+    /// What becomes of a login of a player who has a session already; unset leaves what the store has.
+    pub duplicate_login: Option<DuplicateLogin>,
 }
 
 /// Where telemetry goes.
@@ -218,6 +220,7 @@ fn read_settings(fields: &mut Fields) -> SettingsConfig {
         motd: fields.text("motd"),
         max_players: fields.integer("max_players", 0..=u32::try_from(i32::MAX).unwrap_or(u32::MAX)),
         favicon: fields.path("favicon"),
+        duplicate_login: fields.one_of("duplicate_login", &DuplicateLogin::NAMES),
     };
     if let Some(motd) = settings.motd.clone() {
         let all = v1::Settings { motd, ..v1::Settings::from(&Settings::default()) };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use moonbridge_proto::connect::listen_allowed;
-use moonbridge_proto::snapshot::Settings;
+use moonbridge_proto::snapshot::{DuplicateLogin, Settings};
 use moonbridge_proto::token::read_token_file;
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::admin_service_server::AdminServiceServer;
@@ -220,6 +220,7 @@ struct Given {
     motd: Option<String>,
     max_players: Option<u32>,
     favicon: Option<Vec<u8>>,
+    duplicate_login: Option<DuplicateLogin>,
 }
 
 impl Given {
@@ -233,13 +234,16 @@ impl Given {
         if let Some(favicon) = &self.favicon {
             settings.favicon.clone_from(favicon);
         }
+        if let Some(policy) = self.duplicate_login {
+            settings.duplicate_login = v1::DuplicateLogin::from(policy).into();
+        }
     }
 }
 
 fn read_settings(config: &SettingsConfig) -> anyhow::Result<Given> {
     let favicon = config.favicon.as_deref().map(read_favicon).transpose();
     let favicon = favicon.map_err(|problem| anyhow::anyhow!("settings.favicon: {problem}"))?;
-    let given = Given { motd: config.motd.clone(), max_players: config.max_players, favicon };
+    let given = Given { motd: config.motd.clone(), max_players: config.max_players, favicon, duplicate_login: config.duplicate_login };
     let mut all = v1::Settings::from(&Settings::default());
     given.apply(&mut all);
     match Settings::try_from(all) {

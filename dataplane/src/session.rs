@@ -140,9 +140,11 @@ async fn log_in(
             protocol: facts.version.protocol.unsigned_abs(),
             started_unix_ms: accepted.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64),
             trace_id: context.trace_id(),
+            ..v1::Session::default()
         },
     );
+    node.tally.began();
     tracing::info!(session = %id, trace = context.trace_id(), player = facts.name, %address, backend, "session begins");
-    let start = Start { node, facts, registration, context, player: conn.into_parts(), backend, connection: entered.conn.into_parts() };
+    let start = Start { node, facts, registration, context, player: conn, backend, connection: entered.conn };
     Ok(Box::new(Play::new(start)))
 }

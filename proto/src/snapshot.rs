@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub use backend::{Address, AddressError, Backend, MAX_NAME};
 pub use forwarding::{Forwarding, ForwardingToken, ForwardingTokenError};
 pub use route::{MAX_ROUTE_BACKENDS, MAX_ROUTE_HOST, OnKick, Route};
-pub use settings::{FAVICON_SIDE, MAX_FAVICON, MAX_MOTD, Settings};
+pub use settings::{DuplicateLogin, FAVICON_SIDE, MAX_FAVICON, MAX_MOTD, Settings};
 
 use crate::v1;
 use mistakes::{At, Mistakes};

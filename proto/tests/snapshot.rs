@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use moonbridge_proto::routing::normalise_host;
-use moonbridge_proto::snapshot::{Address, Backend, Forwarding, OnKick, Route, Settings, Snapshot};
+use moonbridge_proto::snapshot::{Address, Backend, DuplicateLogin, Forwarding, OnKick, Route, Settings, Snapshot};
 use moonbridge_proto::v1;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -34,10 +34,10 @@ prop_compose! {
     fn snapshot()(
         backends in btree_map("[a-e]", Just(()), 0..5).prop_flat_map(|names| names.into_keys().map(backend).collect::<Vec<_>>()),
         routes in btree_map("(\\*|\\*\\.[ab]|[a-d]\\.net)", Just(()), 0..5).prop_flat_map(|hosts| hosts.into_keys().map(route).collect::<Vec<_>>()),
-        settings in option::of(("[a-z§ ]{0,20}", 0..5u32)),
+        settings in option::of(("[a-z§ ]{0,20}", 0..5u32, 0..3)),
         number in 1..1_000u64,
     ) -> Snapshot {
-        let settings = settings.map(|(motd, max_players)| v1::Settings { motd, max_players, favicon: Vec::new() });
+        let settings = settings.map(|(motd, max_players, duplicate_login)| v1::Settings { motd, max_players, favicon: Vec::new(), duplicate_login });
         let revision = Some(v1::Revision { store_id: "store".into(), number });
         v1::Snapshot { revision, settings, backends, routes }.try_into().expect("made valid")
     }
@@ -67,8 +67,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn garbage_settings()(motd in ".{0,3000}", max_players in any::<u32>(), favicon in vec(any::<u8>(), 0..64)) -> v1::Settings {
-        v1::Settings { motd, max_players, favicon }
+    fn garbage_settings()(motd in ".{0,3000}", max_players in any::<u32>(), favicon in vec(any::<u8>(), 0..64), duplicate_login in -1..5) -> v1::Settings {
+        v1::Settings { motd, max_players, favicon, duplicate_login }
     }
 }
 
@@ -133,7 +133,12 @@ proptest! {
 fn valid() -> v1::Snapshot {
     v1::Snapshot {
         revision: Some(v1::Revision { store_id: "store".into(), number: 7 }),
-        settings: Some(v1::Settings { motd: "hello".into(), max_players: 10, favicon: png(64, 64) }),
+        settings: Some(v1::Settings {
+            motd: "hello".into(),
+            max_players: 10,
+            favicon: png(64, 64),
+            duplicate_login: v1::DuplicateLogin::Refuse.into(),
+        }),
         backends: vec![
             v1::Backend { name: "lobby".into(), address: "lobby:25565".into(), forwarding: 2, drained: false, ..Default::default() },
             v1::Backend { name: "game".into(), address: "[::1]:25566".into(), forwarding: 0, drained: true, ..Default::default() },
@@ -164,17 +169,20 @@ fn a_snapshot_holds_what_was_sent() {
     assert_eq!((game.address.host.as_str(), &game.forwarding, game.drained), ("::1", &Forwarding::None, true));
     let route = &snapshot.routes["play.example.net"];
     assert_eq!((route.host.as_str(), route.on_kick), ("play.example.net", OnKick::Disconnect));
-    assert_eq!(snapshot.settings.favicon, Some(png(64, 64)));
+    assert_eq!((snapshot.settings.favicon, snapshot.settings.duplicate_login), (Some(png(64, 64)), DuplicateLogin::Refuse));
     let fresh = v1::Snapshot { settings: None, ..valid() };
     let settings = Snapshot::try_from(fresh).expect("settings may be absent").settings;
-    assert_eq!(settings, Settings { motd: "A MoonBridge network".into(), max_players: 1_000, favicon: None });
+    assert_eq!(
+        settings,
+        Settings { motd: "A MoonBridge network".into(), max_players: 1_000, favicon: None, duplicate_login: DuplicateLogin::Newest }
+    );
 }
 
 #[test]
 fn every_mistake_is_reported_with_its_path() {
     let mut raw = valid();
     raw.revision = None;
-    raw.settings = Some(v1::Settings { motd: "a\u{7}".into(), max_players: u32::MAX, favicon: png(64, 32) });
+    raw.settings = Some(v1::Settings { motd: "a\u{7}".into(), max_players: u32::MAX, favicon: png(64, 32), duplicate_login: 9 });
     raw.backends.push(v1::Backend { name: "Lobby".into(), address: "lobby".into(), forwarding: 9, drained: false, ..Default::default() });
     raw.backends.push(v1::Backend { name: "lobby".into(), address: "lobby:0".into(), forwarding: 0, drained: false, ..Default::default() });
     raw.routes.push(v1::Route { host: "a.*.net".into(), backends: vec!["lobby".into(), "?".into(), "lobby".into()], on_kick: 3 });
@@ -185,6 +193,7 @@ fn every_mistake_is_reported_with_its_path() {
         "settings.motd",
         "settings.max_players",
         "settings.favicon",
+        "settings.duplicate_login",
         "backends[2].name",
         "backends[2].address",
         "backends[2].forwarding",

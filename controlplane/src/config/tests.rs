@@ -33,6 +33,7 @@ fn every_field_is_read() {
         motd = "Hi"
         max_players = 7
         favicon = "icon.png"
+        duplicate_login = "refuse"
 
         [telemetry]
         otlp_endpoint = "http://127.0.0.1:4317"
@@ -47,6 +48,7 @@ fn every_field_is_read() {
     assert_eq!(config.etcd.tls.and_then(|tls| tls.ca), Some("etcd-ca.pem".into()));
     let settings = config.settings.expect("settings");
     assert_eq!((settings.motd.as_deref(), settings.max_players, settings.favicon), (Some("Hi"), Some(7), Some("icon.png".into())));
+    assert_eq!(settings.duplicate_login, Some(moonbridge_proto::snapshot::DuplicateLogin::Refuse));
     assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4317"));
 }
 
@@ -61,6 +63,7 @@ fn every_mistake_is_reported_at_once_with_its_field() {
         etcd = { endpoints = ["a:2379", "https://b:2"], user = "u" }
         [settings]
         max_players = -1
+        duplicate_login = "oldest"
     "#;
     let mistakes = mistakes(text);
     for field in [
@@ -72,10 +75,11 @@ fn every_mistake_is_reported_at_once_with_its_field() {
         "store.etcd.endpoints[1]: https://b:2 needs",
         "store.etcd.password_file: missing",
         "settings.max_players: expected",
+        "settings.duplicate_login: expected",
     ] {
         assert!(mistakes.iter().any(|mistake| mistake.starts_with(field)), "{field} not in {mistakes:#?}");
     }
-    assert_eq!(mistakes.len(), 8, "{mistakes:#?}");
+    assert_eq!(mistakes.len(), 9, "{mistakes:#?}");
 }
 
 #[test]

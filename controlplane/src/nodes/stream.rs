@@ -210,6 +210,8 @@ async fn read(
             }
             node_message::Message::Events(events) => permit.send(Item::Events(events)),
             node_message::Message::Command(update) => permit.send(Item::Command(update)),
+            // Nobody asks yet.
+            node_message::Message::Claim(_) => {}
             node_message::Message::Goodbye(_) => {
                 permit.send(Item::Goodbye);
                 // The inbox ends the stream when it has done what came before.

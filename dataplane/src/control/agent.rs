@@ -52,7 +52,7 @@ impl Agent {
             self.commands.finished(&id, 0, outcome, now);
         }
         let (node, lease_id, held, commands) = (self.describe(), self.lease_id, self.held(), self.commands.open(now));
-        Up::Hello(v1::Hello { node: Some(node), lease_id, held, sessions, commands })
+        Up::Hello(v1::Hello { node: Some(node), lease_id, held, sessions, commands, claims: Vec::new() })
     }
 
     /// A message came.
@@ -74,7 +74,7 @@ impl Agent {
                 self.node.players_elsewhere.store(status.players_elsewhere, Ordering::Relaxed);
                 Vec::new()
             }
-            Down::Heartbeat(_) => Vec::new(),
+            Down::Heartbeat(_) | Down::ClaimAnswer(_) | Down::Displaced(_) => Vec::new(),
         })
     }
 

@@ -22,11 +22,37 @@ pub struct Settings {
     pub max_players: u32,
     /// PNG, 64 x 64.
     pub favicon: Option<Vec<u8>>,
+    /// What becomes of a login of a player who has a session already.
+    pub duplicate_login: DuplicateLogin,
+}
+
+/// What becomes of a login of a player who has a session already, on whatever node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DuplicateLogin {
+    /// The older session is closed, then the login goes on.
+    #[default]
+    Newest,
+    /// The login is refused.
+    Refuse,
+}
+
+impl DuplicateLogin {
+    /// As configurations and the command line call it.
+    pub const NAMES: [(&'static str, DuplicateLogin); 2] = [("newest", DuplicateLogin::Newest), ("refuse", DuplicateLogin::Refuse)];
+}
+
+impl From<DuplicateLogin> for v1::DuplicateLogin {
+    fn from(policy: DuplicateLogin) -> Self {
+        match policy {
+            DuplicateLogin::Newest => v1::DuplicateLogin::Newest,
+            DuplicateLogin::Refuse => v1::DuplicateLogin::Refuse,
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { motd: "A MoonBridge network".to_owned(), max_players: 1_000, favicon: None }
+        Self { motd: "A MoonBridge network".to_owned(), max_players: 1_000, favicon: None, duplicate_login: DuplicateLogin::Newest }
     }
 }
 
@@ -44,8 +70,16 @@ pub(super) fn validate(raw: v1::Settings, at: &At, mistakes: &mut Mistakes) -> S
     if let Err(problem) = check_favicon(&raw.favicon) {
         mistakes.add(&at.field("favicon"), problem);
     }
+    let duplicate_login = match v1::DuplicateLogin::try_from(raw.duplicate_login) {
+        Ok(v1::DuplicateLogin::Unspecified | v1::DuplicateLogin::Newest) => DuplicateLogin::Newest,
+        Ok(v1::DuplicateLogin::Refuse) => DuplicateLogin::Refuse,
+        Err(_) => {
+            mistakes.add(&at.field("duplicate_login"), format!("expected a known policy, got {}", raw.duplicate_login));
+            DuplicateLogin::Newest
+        }
+    };
     let favicon = (!raw.favicon.is_empty()).then_some(raw.favicon);
-    Settings { motd: raw.motd, max_players: raw.max_players, favicon }
+    Settings { motd: raw.motd, max_players: raw.max_players, favicon, duplicate_login }
 }
 
 /// Empty, or a PNG of the right size by its header (PNG specification, 5.2 and 11.2.2): the pixels are the client's matter.
@@ -79,6 +113,11 @@ impl TryFrom<v1::Settings> for Settings {
 
 impl From<&Settings> for v1::Settings {
     fn from(settings: &Settings) -> Self {
-        Self { motd: settings.motd.clone(), max_players: settings.max_players, favicon: settings.favicon.clone().unwrap_or_default() }
+        Self {
+            motd: settings.motd.clone(),
+            max_players: settings.max_players,
+            favicon: settings.favicon.clone().unwrap_or_default(),
+            duplicate_login: v1::DuplicateLogin::from(settings.duplicate_login).into(),
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Backends, routes and settings by the admin API, on the embedded store.
 
 use moonbridge_proto::v1;
+use moonbridge_proto::v1::control_message::Message as Down;
+use moonbridge_proto::v1::node_message::Message as Up;
 use tempfile::tempdir;
 use tonic::Code;
 
-use crate::support::{Replica, refused, route, set_backend};
+use crate::support::{Hello, Replica, refused, revision_of, route, set_backend};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backends_and_routes_are_set_listed_drained_and_removed() {
@@ -123,16 +125,81 @@ async fn what_was_set_survives_a_restart_and_the_configured_settings_are_written
     set_backend(&mut admin, "one").await;
     let settings = admin.get_settings(v1::GetSettingsRequest {}).await.expect("settings").into_inner();
     assert_eq!((settings.motd.as_str(), settings.max_players), ("A MoonBridge network", 1000));
-    let settings = v1::Settings { motd: "mine".to_owned(), max_players: 5, favicon: Vec::new() };
+    let settings = v1::Settings { motd: "mine".to_owned(), max_players: 5, ..v1::Settings::default() };
     admin.set_settings(v1::SetSettingsRequest { settings: Some(settings) }).await.expect("set");
     replica.stop().await;
 
     let mut config = crate::support::config(StoreConfig::Embedded { data_dir: folder.path().to_owned() });
-    config.settings = Some(SettingsConfig { motd: None, max_players: Some(7), favicon: None });
+    config.settings = Some(SettingsConfig { max_players: Some(7), ..SettingsConfig::default() });
     let replica = Replica::start(config).await;
     let mut admin = replica.admin().await;
     let settings = admin.get_settings(v1::GetSettingsRequest {}).await.expect("settings").into_inner();
     assert_eq!((settings.motd.as_str(), settings.max_players), ("mine", 7));
     assert_eq!(admin.list_backends(v1::ListBackendsRequest::default()).await.expect("backends").into_inner().backends.len(), 1);
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forwarding_token_reaches_the_nodes_and_no_answer() {
+    const FIRST: &str = "first-token-that-nobody-sees";
+    const SECOND: &str = "second-token-that-nobody-sees";
+    let folder = tempdir().expect("a folder");
+    let replica = Replica::embedded(folder.path()).await;
+    let mut admin = replica.admin().await;
+    let mut node = Hello::new("edge").attach(&replica).await;
+    node.take_push().await;
+    let set = |forwarding: v1::Forwarding, token: &str| v1::SetBackendRequest {
+        backend: Some(v1::Backend {
+            name: "lobby".to_owned(),
+            address: "127.0.0.1:25501".to_owned(),
+            forwarding: forwarding.into(),
+            forwarding_token: token.to_owned(),
+            ..v1::Backend::default()
+        }),
+        keep_drained: true,
+    };
+    let guarded = |token: &str| set(v1::Forwarding::Bungeeguard, token);
+    // There is none to keep yet, and what is wrong beside that is said as well.
+    refused(admin.set_backend(guarded("")).await, Code::InvalidArgument, &["backend.forwarding_token", "--forwarding-token-file"]);
+    let mut nameless = guarded("");
+    nameless.backend.as_mut().expect("given").name.clear();
+    refused(admin.set_backend(nameless).await, Code::InvalidArgument, &["backend.name"]);
+    for kind in [v1::Forwarding::None, v1::Forwarding::Legacy] {
+        let status = admin.set_backend(set(kind, FIRST)).await.expect_err("a token for nothing");
+        assert!(status.code() == Code::InvalidArgument && status.message().contains("only bungeeguard"), "{status:?}");
+        assert!(!format!("{status:?}").contains(FIRST));
+    }
+    let status = admin.set_backend(guarded("not a token")).await.expect_err("with blanks");
+    assert!(status.message().contains("forwarding_token") && !status.message().contains("not a token"), "{status:?}");
+
+    let mut drained = false;
+    for (given, stored) in [(FIRST, FIRST), ("", FIRST), (SECOND, SECOND), ("", SECOND)] {
+        let answer = admin.set_backend(guarded(given)).await.expect("set").into_inner();
+        assert_eq!((answer.forwarding(), answer.forwarding_token.as_str()), (v1::Forwarding::Bungeeguard, ""));
+        // A change more, so that there is something to push even where the token stays.
+        drained = !drained;
+        let request = v1::DrainBackendRequest { name: "lobby".to_owned(), drained };
+        let answer = admin.drain_backend(request).await.expect("drained").into_inner();
+        assert_eq!((answer.drained, answer.forwarding_token.as_str()), (drained, ""));
+        let listed = admin.list_backends(v1::ListBackendsRequest::default()).await.expect("backends").into_inner().backends;
+        let listed = listed[0].backend.clone().expect("a backend");
+        assert_eq!((listed.forwarding(), listed.forwarding_token.as_str()), (v1::Forwarding::Bungeeguard, ""));
+        let test = admin.test_route(v1::TestRouteRequest { host: "any".to_owned() }).await.expect("a test").into_inner();
+        assert!(!format!("{test:?}").contains(stored));
+        loop {
+            let push = node.push().await;
+            node.send(Up::Ack(revision_of(&push))).await;
+            let Down::Delta(delta) = push else { panic!("expected a delta") };
+            assert!(!format!("{delta:?}").contains(stored), "no Debug output shows it");
+            let backend = &delta.set_backends[0];
+            if backend.drained == drained {
+                assert_eq!(backend.forwarding_token, stored);
+                break;
+            }
+        }
+    }
+    // With other forwarding it is forgotten.
+    admin.set_backend(set(v1::Forwarding::Legacy, "")).await.expect("set");
+    refused(admin.set_backend(guarded("")).await, Code::InvalidArgument, &["backend.forwarding_token"]);
     replica.stop().await;
 }

@@ -124,12 +124,13 @@ pub(crate) struct Hello {
     pub(crate) held: Option<v1::Revision>,
     pub(crate) sessions: Vec<v1::Session>,
     pub(crate) commands: Vec<v1::CommandUpdate>,
+    pub(crate) claims: Vec<v1::Claim>,
 }
 
 impl Hello {
     pub(crate) fn new(name: &str) -> Self {
-        let (sessions, commands) = (Vec::new(), Vec::new());
-        Self { id: Uuid::now_v7().to_string(), name: name.to_owned(), lease: 0, held: None, sessions, commands }
+        let (sessions, commands, claims) = (Vec::new(), Vec::new(), Vec::new());
+        Self { id: Uuid::now_v7().to_string(), name: name.to_owned(), lease: 0, held: None, sessions, commands, claims }
     }
 
     pub(crate) fn sessions(self, sessions: impl IntoIterator<Item = v1::Session>) -> Self {
@@ -144,6 +145,7 @@ impl Hello {
             held: self.held.clone(),
             sessions: self.sessions.clone(),
             commands: self.commands.clone(),
+            claims: self.claims.clone(),
         }))
     }
 
