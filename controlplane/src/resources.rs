@@ -11,7 +11,7 @@ use tonic::Status;
 
 use crate::follow::list_all;
 use crate::keys;
-use crate::snapshots::snapshot_of;
+use crate::snapshots::{self, snapshot_of};
 use crate::status;
 use crate::store::{Change, Committed, Compare, Entry, MAX_OPERATIONS, Store, Txn};
 
@@ -66,15 +66,28 @@ pub(crate) async fn backend(store: &dyn Store, name: &str) -> Result<Option<v1::
     }
 }
 
-/// Adds or replaces a backend.
-pub(crate) async fn set_backend(store: &dyn Store, backend: &Backend, keep_drained: bool) -> Result<v1::Backend, Status> {
+/// Adds or replaces a backend. Where it is to have a token and none is given, the one it has stays.
+pub(crate) async fn set_backend(store: &dyn Store, given: &v1::Backend, keep_drained: bool) -> Result<v1::Backend, Status> {
+    let keeps_token = given.forwarding() == v1::Forwarding::Bungeeguard && given.forwarding_token.is_empty();
+    let valid = |backend: v1::Backend| Backend::try_from(backend).map_err(|mistakes| invalid("backend", mistakes));
+    // What is wrong apart from the token is said before the store is asked.
+    let mut backend = valid(match keeps_token {
+        true => v1::Backend { forwarding: v1::Forwarding::Legacy.into(), ..given.clone() },
+        false => given.clone(),
+    })?;
     let key = keys::backend(&backend.name);
     let mut attempts = Attempts::default();
     loop {
         let old = store.get(&key).await.map_err(status::store)?;
-        let mut new = v1::Backend::from(backend);
-        if let (true, Some(old)) = (keep_drained, &old) {
-            new.drained = decode::<v1::Backend>(old).is_ok_and(|old| old.drained);
+        // One that cannot be read is replaced.
+        let known = old.as_ref().and_then(|old| decode::<v1::Backend>(old).ok());
+        if keeps_token {
+            let forwarding_token = known.as_ref().map(|known| known.forwarding_token.clone()).unwrap_or_default();
+            backend = valid(v1::Backend { forwarding_token, ..given.clone() })?;
+        }
+        let mut new = v1::Backend::from(&backend);
+        if let (true, Some(known)) = (keep_drained, known) {
+            new.drained = known.drained;
         }
         if let Some(value) = attempts.commit(store, replace(&key, old.as_ref(), new)).await? {
             return Ok(value);
@@ -222,6 +235,12 @@ fn unchanged(key: &str, entry: Option<&Entry>) -> Compare {
 
 fn decode<T: Message + Default>(entry: &Entry) -> Result<T, Status> {
     T::decode(&*entry.value).map_err(|error| Status::data_loss(format!("{} in the store cannot be read ({error}): set it anew", entry.key)))
+}
+
+/// What is wrong with a resource that a call gave in this field.
+pub(crate) fn invalid(field: &str, mistakes: Vec<v1::FieldError>) -> Status {
+    let below = mistakes.into_iter().map(|mistake| v1::FieldError { path: format!("{field}.{}", mistake.path), ..mistake });
+    Status::invalid_argument(snapshots::shown(&below.collect::<Vec<_>>()))
 }
 
 fn no_backend(name: &str) -> Status {

@@ -1,12 +1,14 @@
 //! `moonbridge backend`.
 
+use moonbridge_proto::snapshot::ForwardingToken;
+use moonbridge_proto::token::read_token_file;
 use moonbridge_proto::v1;
 use serde_json::{Value, json};
 
 use super::{Session, forwarding_name};
-use crate::args::{BackendVerb, ForwardingArg};
+use crate::args::{BackendVerb, ForwardingArg, ForwardingArgs};
 use crate::control::{PAGE, pages, refused};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::Listing;
 
 const COLUMNS: &[&str] = &["name", "address", "forwarding", "drained", "players"];
@@ -42,21 +44,34 @@ async fn list(session: Session, only_drained: bool) -> Outcome {
     listing.print(session.output, "no backends; add one with `moonbridge backend set NAME --address HOST:PORT`")
 }
 
-async fn set(mut session: Session, name: String, address: String, forwarding: ForwardingArg) -> Outcome {
-    let backend = backend(name, address, forwarding);
+async fn set(mut session: Session, name: String, address: String, forwarding: ForwardingArgs) -> Outcome {
+    let backend = v1::Backend { name, address, ..told(&forwarding)? };
     let request = v1::SetBackendRequest { backend: Some(backend), keep_drained: true };
     let backend = session.admin.set_backend(request).await.map_err(refused)?.into_inner();
     let text = format!("backend {} is at {}, forwarding {}", backend.name, backend.address, forwarding_name(backend.forwarding));
     session.done(&text, &one(&backend))
 }
 
-/// A backend as the arguments give it.
-pub(crate) fn backend(name: String, address: String, forwarding: ForwardingArg) -> v1::Backend {
-    let forwarding = match forwarding {
+/// A backend without name and address that is told who the player is as the arguments say. Without a token it keeps the one it has.
+pub(crate) fn told(args: &ForwardingArgs) -> Outcome<v1::Backend> {
+    let wrong = |why: String| Failure::usage(format!("--forwarding-token-file: {why}"));
+    let forwarding = match args.forwarding {
         ForwardingArg::None => v1::Forwarding::None,
         ForwardingArg::Legacy => v1::Forwarding::Legacy,
+        ForwardingArg::BungeeGuard => v1::Forwarding::Bungeeguard,
     };
-    v1::Backend { name, address, forwarding: forwarding.into(), drained: false, ..v1::Backend::default() }
+    let forwarding_token = match &args.forwarding_token_file {
+        None => String::new(),
+        Some(_) if args.forwarding != ForwardingArg::BungeeGuard => {
+            return Err(wrong("only --forwarding bungeeguard has a token".to_owned()));
+        }
+        Some(path) => {
+            let token = read_token_file(path).map_err(|error| wrong(error.to_string()))?;
+            ForwardingToken::new(&token).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
+            token
+        }
+    };
+    Ok(v1::Backend { forwarding: forwarding.into(), forwarding_token, ..v1::Backend::default() })
 }
 
 async fn remove(mut session: Session, name: String, force: bool) -> Outcome {

@@ -84,9 +84,8 @@ pub(crate) enum BackendVerb {
         /// Where it listens; the host is resolved anew at every connect.
         #[arg(long, value_name = "HOST:PORT", value_parser = values::address)]
         address: String,
-        /// How it is told who the player is.
-        #[arg(long, value_enum, default_value_t = ForwardingArg::None)]
-        forwarding: ForwardingArg,
+        #[command(flatten)]
+        forwarding: ForwardingArgs,
     },
     /// Remove a backend; refused while a route names it.
     Remove {
@@ -109,12 +108,27 @@ pub(crate) enum BackendVerb {
 }
 
 /// How a backend is told who the player is.
+#[derive(Debug, Args)]
+pub(crate) struct ForwardingArgs {
+    /// How the given backend (of `up`: each one given with --backend) is told who the player is.
+    #[arg(long, value_enum, default_value_t = ForwardingArg::None)]
+    pub(crate) forwarding: ForwardingArg,
+    /// With bungeeguard: a file with one of the tokens that the backend's BungeeGuard allows, 8 to 256 visible ASCII characters;
+    /// without it a backend keeps the token it has.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) forwarding_token_file: Option<PathBuf>,
+}
+
+/// The kinds of forwarding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ForwardingArg {
     /// Not at all: it sees the node's address.
     None,
     /// BungeeCord's legacy form (set `bungeecord: true` in the backend's spigot.yml).
     Legacy,
+    /// The same with a token that the backend's BungeeGuard plugin asks for.
+    #[value(name = "bungeeguard")]
+    BungeeGuard,
 }
 
 /// Verbs of `route`.

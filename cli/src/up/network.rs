@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use moonbridge_proto::v1;
 
-use crate::admin::{backend, route};
-use crate::args::{ForwardingArg, UpArgs};
+use crate::admin::route;
+use crate::args::UpArgs;
 use crate::control::{Admin, Control, refused};
 use crate::failure::Outcome;
 
@@ -21,10 +21,12 @@ pub(super) struct Network {
 }
 
 /// Adds or updates the given backends, real ones first, and lets the route `*` list them. Without any, all stays as it is.
-pub(super) async fn enter(control: &Control, args: &UpArgs, limbos: &[(String, SocketAddr)]) -> Outcome<Network> {
+/// `told` is how the real ones are told who the player is.
+pub(super) async fn enter(control: &Control, args: &UpArgs, told: &v1::Backend, limbos: &[(String, SocketAddr)]) -> Outcome<Network> {
     let mut admin = control.connect().await?;
-    let real = args.backends.iter().map(|given| backend::backend(given.name.clone(), given.address.clone(), args.forwarding));
-    let limbos = limbos.iter().map(|(name, address)| backend::backend(name.clone(), address.to_string(), ForwardingArg::None));
+    let real = args.backends.iter().map(|given| v1::Backend { name: given.name.clone(), address: given.address.clone(), ..told.clone() });
+    let limbos =
+        limbos.iter().map(|(name, address)| v1::Backend { name: name.clone(), address: address.to_string(), ..v1::Backend::default() });
     let mut backends: Vec<(String, String)> = Vec::new();
     for backend in real.chain(limbos) {
         let entry = (backend.name.clone(), backend.address.clone());

@@ -1,31 +1,30 @@
 //! Backends, routes and settings.
 
 use moonbridge_proto::routing::normalise_host;
-use moonbridge_proto::snapshot::{Backend, Route, Settings};
+use moonbridge_proto::snapshot::{Route, Settings};
 use moonbridge_proto::v1;
 use tonic::Status;
 
 use super::page::page;
 use crate::keys;
 use crate::replica::Replica;
-use crate::{resources, snapshots};
+use crate::resources::{self, invalid};
 
 pub(super) async fn list_backends(replica: &Replica, request: v1::ListBackendsRequest) -> Result<v1::ListBackendsResponse, Status> {
     let at = (request.page_size, request.page_token.as_str());
     let (backends, next_page_token) = page::<v1::Backend>(&*replica.store, keys::BACKENDS, at, |_| true).await?;
     let backends = backends.into_iter().map(|backend| {
         let players = replica.presence.players_on(&backend.name);
-        v1::BackendStatus { backend: Some(backend), players }
+        v1::BackendStatus { backend: Some(without_token(backend)), players }
     });
     Ok(v1::ListBackendsResponse { backends: backends.collect(), next_page_token })
 }
 
 pub(super) async fn set_backend(replica: &Replica, request: v1::SetBackendRequest) -> Result<v1::Backend, Status> {
     let raw = request.backend.ok_or_else(|| missing("backend"))?;
-    let backend = Backend::try_from(raw).map_err(|mistakes| invalid("backend", mistakes))?;
-    let backend = resources::set_backend(&*replica.store, &backend, request.keep_drained).await?;
+    let backend = resources::set_backend(&*replica.store, &raw, request.keep_drained).await?;
     tracing::info!(backend = backend.name, address = backend.address, "backend set");
-    Ok(backend)
+    Ok(without_token(backend))
 }
 
 pub(super) async fn remove_backend(replica: &Replica, request: v1::RemoveBackendRequest) -> Result<v1::RemoveBackendResponse, Status> {
@@ -37,7 +36,7 @@ pub(super) async fn remove_backend(replica: &Replica, request: v1::RemoveBackend
 pub(super) async fn drain_backend(replica: &Replica, request: v1::DrainBackendRequest) -> Result<v1::Backend, Status> {
     let backend = resources::drain_backend(&*replica.store, &request.name, request.drained).await?;
     tracing::info!(backend = backend.name, drained = backend.drained, "backend drained or undrained");
-    Ok(backend)
+    Ok(without_token(backend))
 }
 
 pub(super) async fn list_routes(replica: &Replica, request: v1::ListRoutesRequest) -> Result<v1::ListRoutesResponse, Status> {
@@ -80,6 +79,11 @@ pub(super) async fn set_settings(replica: &Replica, request: v1::SetSettingsRequ
     Ok(settings)
 }
 
+/// A backend as answers show it: that it has a token is said by its forwarding.
+fn without_token(backend: v1::Backend) -> v1::Backend {
+    v1::Backend { forwarding_token: String::new(), ..backend }
+}
+
 /// Whether a host has a port behind it, which routes would cut off in silence.
 fn names_port(host: &str) -> bool {
     match host.strip_prefix('[') {
@@ -91,9 +95,4 @@ fn names_port(host: &str) -> bool {
 
 fn missing(field: &str) -> Status {
     Status::invalid_argument(format!("{field}: missing"))
-}
-
-fn invalid(field: &str, mistakes: Vec<v1::FieldError>) -> Status {
-    let below = mistakes.into_iter().map(|mistake| v1::FieldError { path: format!("{field}.{}", mistake.path), ..mistake });
-    Status::invalid_argument(snapshots::shown(&below.collect::<Vec<_>>()))
 }
