@@ -10,6 +10,7 @@ mod conn;
 pub mod control;
 pub mod error;
 mod listener;
+mod metrics;
 pub mod node;
 pub mod registry;
 mod relay;
@@ -49,6 +50,7 @@ pub async fn run(mut config: Config, shutdown: CancellationToken, ready: oneshot
     let workers = Arc::new(Workers::start(&config).context("cannot start the workers")?);
     let drain = config.timeouts.drain;
     let node = Arc::new(Node::new(config, shutdown.clone()));
+    metrics::export(&node, workers.cipher().cloned().collect());
     let sessions = TaskTracker::new();
     let control = tokio::spawn(control::run(node.clone()));
     let accept = tokio::spawn(listener::accept_all(node.clone(), sockets, workers.clone(), sessions.clone()));

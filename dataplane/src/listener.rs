@@ -99,7 +99,8 @@ impl Entrance {
         let (node, reports) = (self.node.clone(), self.reports.clone());
         self.workers.spawn(self.sessions.track_future(async move {
             let Ok(stream) = TcpStream::from_std(stream).and_then(|stream| stream.set_nodelay(true).map(|()| stream)) else { return };
-            if let Err(error) = session::serve(node, stream, address, place).await {
+            if let Err(error) = session::serve(node.clone(), stream, address, place).await {
+                node.tally.failed(&error);
                 report(&reports, address, &error);
             }
         }));

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::BUDGET_UNIT;
 use crate::config::Config;
+use crate::metrics::Tally;
 use crate::registry::Registry;
 
 /// A node: what its listeners, sessions and control client share. Readers never lock.
@@ -32,6 +33,8 @@ pub struct Node {
     pub shutdown: CancellationToken,
     /// What candidates may hold of the node's memory, in units of [`BUDGET_UNIT`].
     pub(crate) transfer_budget: Arc<Semaphore>,
+    /// What became of its connections.
+    pub(crate) tally: Tally,
 }
 
 impl Node {
@@ -49,6 +52,7 @@ impl Node {
             players_elsewhere: AtomicU32::new(0),
             drained: AtomicBool::new(false),
             shutdown,
+            tally: Tally::default(),
         }
     }
 

@@ -1,0 +1,111 @@
+//! What a node tells a metrics collector. Nothing is counted for it on the way of a frame: it is read off when it is to be sent.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use moonbridge_proto::telemetry::metrics::{KeyValue, Meter, meter};
+use moonbridge_proto::telemetry::names;
+
+use crate::error::SessionError;
+use crate::node::Node;
+use crate::relay::flusher::Counters;
+
+/// Sizes of [`Counters::batches_by_lines`], as labels.
+const STREAMS: [&str; 6] = ["1", "2", "3-4", "5-8", "9-16", "17+"];
+
+/// What became of connections, since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    began: AtomicU64,
+    /// By phase, side and kind: bounded sets.
+    failed: Mutex<BTreeMap<[&'static str; 3], u64>>,
+}
+
+impl Tally {
+    /// A session came to play.
+    pub(crate) fn began(&self) {
+        self.began.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection ended by trouble.
+    pub(crate) fn failed(&self, error: &SessionError) {
+        *self.failures().entry([error.phase.as_str(), error.side.as_str(), error.kind.as_str()]).or_default() += 1;
+    }
+
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<[&'static str; 3], u64>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the node's instruments. They read nothing once the node is gone.
+pub(crate) fn export(node: &Arc<Node>, cipher: Vec<Arc<Counters>>) {
+    let meter = meter();
+    sessions(&meter, node);
+    connections(&meter, node);
+    encryption(&meter, cipher.into());
+}
+
+fn sessions(meter: &Meter, node: &Arc<Node>) {
+    type Read = fn(&Node) -> u64;
+    let gauges: [(&'static str, &'static str, &'static str, Read); 2] = [
+        (names::SESSIONS, "{session}", "Sessions of this node now", |node| node.registry.len() as u64),
+        (names::NETWORK_PLAYERS, "{player}", "Players on the whole network", |node| node.players().into()),
+    ];
+    for (name, unit, description, read) in gauges {
+        let read = of(node, read);
+        let gauge = meter.u64_observable_gauge(name).with_unit(unit).with_description(description);
+        gauge.with_callback(move |observer| read().into_iter().for_each(|value| observer.observe(value, &[]))).build();
+    }
+    let read = of(node, |node| node.tally.began.load(Ordering::Relaxed));
+    let began = meter.u64_observable_counter(names::SESSIONS_BEGAN).with_unit("{session}").with_description("Sessions that came to play");
+    began.with_callback(move |observer| read().into_iter().for_each(|value| observer.observe(value, &[]))).build();
+}
+
+fn connections(meter: &Meter, node: &Arc<Node>) {
+    let read = of(node, |node| node.tally.failures().clone());
+    let counter = meter.u64_observable_counter(names::CONNECTIONS_FAILED).with_unit("{connection}");
+    let counter = counter.with_description("Connections that ended by trouble, or by a peer's hanging up before play");
+    counter
+        .with_callback(move |observer| {
+            for ([phase, side, kind], count) in read().unwrap_or_default() {
+                let labels = [(names::PHASE, phase), (names::SIDE, side), (names::KIND, kind)];
+                observer.observe(count, &labels.map(|(name, value)| KeyValue::new(name, value)));
+            }
+        })
+        .build();
+}
+
+fn encryption(meter: &Meter, workers: Arc<[Arc<Counters>]>) {
+    type Counter = fn(&Counters) -> &AtomicU64;
+    let counters: [(&'static str, &'static str, &'static str, Counter); 3] = [
+        (names::CIPHER_BYTES, "By", "Bytes encrypted for players", |counters| &counters.bytes),
+        (names::CIPHER_TIME, "ns", "Time that encrypting for players took", |counters| &counters.nanoseconds),
+        (names::CIPHER_STREAMS, "{stream}", "Streams that were encrypted, all batches together", |counters| &counters.lines),
+    ];
+    for (name, unit, description, counter) in counters {
+        let workers = workers.clone();
+        let total = meter.u64_observable_counter(name).with_unit(unit).with_description(description);
+        total.with_callback(move |observer| observer.observe(sum(&workers, counter), &[])).build();
+    }
+    let batches = meter.u64_observable_counter(names::CIPHER_BATCHES).with_unit("{batch}");
+    batches
+        .with_description("How often the cipher was run, by the number of streams it had side by side")
+        .with_callback(move |observer| {
+            for (index, streams) in STREAMS.into_iter().enumerate() {
+                let count = sum(&workers, |counters| &counters.batches_by_lines[index]);
+                observer.observe(count, &[KeyValue::new(names::STREAMS, streams)]);
+            }
+        })
+        .build();
+}
+
+fn sum(workers: &[Arc<Counters>], counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+    workers.iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
+}
+
+/// How to read something of the node, as long as there is one. A collector's thread does not keep it.
+fn of<T, R: Fn(&Node) -> T>(node: &Arc<Node>, read: R) -> impl Fn() -> Option<T> + use<T, R> {
+    let node: Weak<Node> = Arc::downgrade(node);
+    move || node.upgrade().map(|node| read(&node))
+}
