@@ -1,6 +1,8 @@
 //! A player and a backend of protocol 5 that do exactly what a test tells them, bad things above all.
 //!
-//! Written over frames alone, so that it shares no packet code with what it tests.
+//! Written over frames alone, so that it shares no packet code with what it tests; in online mode ([`online`]) over the ciphers of RustCrypto.
+
+pub mod online;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,12 +13,15 @@ use moonbridge_protocol::{frame, wire};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use self::online::Ciphers;
 use crate::process::SOON;
 
 /// A connection and what has come on it beyond the last frame taken.
 pub struct Wire {
     stream: TcpStream,
+    /// Decrypted.
     came: Vec<u8>,
+    ciphers: Option<Ciphers>,
 }
 
 /// How a connection ended, seen from here.
@@ -31,23 +36,29 @@ pub enum Ending {
 impl Wire {
     /// Connects.
     pub async fn connect(address: SocketAddr) -> anyhow::Result<Wire> {
-        Ok(Wire { stream: TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?, came: Vec::new() })
+        Ok(Wire::over(TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?))
     }
 
     /// Takes the next connection.
     pub async fn accept(listener: &TcpListener) -> anyhow::Result<Wire> {
         let (stream, _) = tokio::time::timeout(SOON, listener.accept()).await.context("nobody connected")??;
-        Ok(Wire { stream, came: Vec::new() })
+        Ok(Wire::over(stream))
     }
 
     /// Takes the next connection, whenever it comes.
     pub async fn accept_any(listener: &TcpListener) -> anyhow::Result<Wire> {
-        Ok(Wire { stream: listener.accept().await?.0, came: Vec::new() })
+        Ok(Wire::over(listener.accept().await?.0))
+    }
+
+    fn over(stream: TcpStream) -> Wire {
+        Wire { stream, came: Vec::new(), ciphers: None }
     }
 
     /// Writes these bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        Ok(self.stream.write_all(bytes).await?)
+        let Some(ciphers) = &mut self.ciphers else { return Ok(self.stream.write_all(bytes).await?) };
+        let encrypted = ciphers.encrypt(bytes);
+        Ok(self.stream.write_all(&encrypted).await?)
     }
 
     /// Writes a frame.
@@ -65,7 +76,7 @@ impl Wire {
     /// Waits until so many bytes have come, without taking them.
     pub async fn peek(&mut self, bytes: usize) -> anyhow::Result<()> {
         while self.came.len() < bytes {
-            let read = tokio::time::timeout(SOON, self.stream.read_buf(&mut self.came)).await.context("no bytes came")??;
+            let read = tokio::time::timeout(SOON, self.read()).await.context("no bytes came")??;
             ensure!(read > 0, "the connection was closed");
         }
         Ok(())
@@ -88,15 +99,24 @@ impl Wire {
                 self.came.drain(..whole);
                 return Ok(taken);
             }
-            ensure!(self.stream.read_buf(&mut self.came).await? > 0, "the connection was closed");
+            ensure!(self.read().await? > 0, "the connection was closed");
         }
+    }
+
+    async fn read(&mut self) -> std::io::Result<usize> {
+        let read = self.stream.read_buf(&mut self.came).await?;
+        if let Some(ciphers) = &mut self.ciphers {
+            let before = self.came.len() - read;
+            ciphers.decrypt(&mut self.came[before..]);
+        }
+        Ok(read)
     }
 
     /// Waits for the other side to close, reading all that comes before.
     pub async fn ending(&mut self, within: Duration) -> Ending {
         let read = async {
             loop {
-                match self.stream.read_buf(&mut self.came).await {
+                match self.read().await {
                     Ok(0) | Err(_) => return,
                     Ok(_) => {}
                 }
