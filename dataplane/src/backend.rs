@@ -1,13 +1,14 @@
 //! Getting a player into a backend: dial it, log in there, and go on to the point that is asked for.
 
+mod hello;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use moonbridge_proto::snapshot::{Address, Backend, Forwarding};
-use moonbridge_protocol::forwarding::{self, Property};
+use moonbridge_proto::snapshot::{Address, Backend};
+use moonbridge_protocol::forwarding::Property;
 use moonbridge_protocol::frame::MAX_FRAME;
-use moonbridge_protocol::handshake::{self, Handshake, Next};
 use moonbridge_protocol::login::{self, LoginClientbound};
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::text::Text;
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use uuid::Uuid;
 
+use self::hello::hello;
 use crate::conn::{self, Conn, OwnFrame};
 use crate::error::Trouble;
 
@@ -219,32 +221,6 @@ async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: &Li
             Err(Refusal::new("backend_garbage", format!("it sent packet {id:#04x} where Login Success was expected")))
         }
     }
-}
-
-/// The handshake, which says who the player is as the backend expects it, and Login Start.
-fn hello(forwarding: &Forwarding, player: &Player) -> Result<Vec<u8>, Refusal> {
-    let Player { host, uuid, properties, .. } = player;
-    let address = player.address.ip();
-    let mut host = match forwarding {
-        Forwarding::None => Ok(host.clone()),
-        Forwarding::Legacy => forwarding::legacy_host(host, address, *uuid, properties),
-        Forwarding::BungeeGuard(token) => forwarding::bungeeguard_host(host, address, *uuid, properties, token.reveal()),
-    }
-    .map_err(|error| Refusal::new("forwarding_too_long", error.to_string()))?;
-    let mut hello = Vec::with_capacity(2048);
-    put_handshake(&mut hello, player, &host);
-    // Some servers take whatever begins so for an old client's ping. A blank behind the properties makes the frame longer.
-    if hello.starts_with(&[0xfe]) && host.ends_with(']') && host.len() < forwarding::MAX_HOST {
-        host.push(' ');
-        hello.clear();
-        put_handshake(&mut hello, player, &host);
-    }
-    login::put_login_start(&mut hello, &player.name);
-    Ok(hello)
-}
-
-fn put_handshake(out: &mut Vec<u8>, player: &Player, host: &str) {
-    handshake::put(out, &Handshake { protocol: player.version.protocol, host, port: player.port, next: Next::Login });
 }
 
 /// From Login Success to Join Game: frames are held, keep-alives are answered at once.
