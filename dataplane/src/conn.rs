@@ -56,6 +56,11 @@ impl Conn {
         self.ciphers = Some(ciphers);
     }
 
+    /// Whether everything is encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.ciphers.is_some()
+    }
+
     /// The socket alone, to be closed.
     pub(crate) fn into_stream(self) -> TcpStream {
         self.stream
@@ -126,16 +131,6 @@ impl Conn {
         let mut sealed = bytes.to_vec();
         ciphers.encryptor.encrypt(&mut sealed);
         self.stream.write_all(&sealed).await
-    }
-
-    /// Waits until the peer hangs up, keeping at most `limit` bytes of what it sends meanwhile (then waits no more).
-    pub(crate) async fn closed(&mut self, limit: usize) {
-        while self.inbox().len() < limit {
-            if matches!(self.fill(limit - self.inbox().len()).await, Ok(0) | Err(_)) {
-                return;
-            }
-        }
-        std::future::pending().await
     }
 
     /// Writes `last` and closes so that the peer gets to read it: see [`close`].

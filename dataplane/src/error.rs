@@ -15,6 +15,8 @@ pub enum Phase {
     Status,
     /// Until the player's name is known.
     Login,
+    /// Until it is known, in online mode, whose name that is.
+    Authenticate,
     /// Until a backend has taken the player.
     Connect,
     /// In the game.
@@ -30,6 +32,8 @@ pub enum Side {
     Backend,
     /// The node or its control plane.
     Control,
+    /// The session server.
+    SessionServer,
 }
 
 /// What kind of trouble.
@@ -47,8 +51,10 @@ pub enum Kind {
     TooLong,
     /// The peer's version is not supported.
     Version,
-    /// Refused by a rule: name, route, drain.
+    /// Refused by a rule: name, account, route, drain.
     Refused,
+    /// It says that it cannot serve now.
+    Unavailable,
 }
 
 /// A session's end by trouble.
@@ -82,6 +88,7 @@ impl Phase {
             Phase::Handshake => "handshake",
             Phase::Status => "status",
             Phase::Login => "login",
+            Phase::Authenticate => "authenticate",
             Phase::Connect => "connect",
             Phase::Play => "play",
         }
@@ -95,6 +102,7 @@ impl Side {
             Side::Player => "player",
             Side::Backend => "backend",
             Side::Control => "control",
+            Side::SessionServer => "session_server",
         }
     }
 }
@@ -110,6 +118,7 @@ impl Kind {
             Kind::TooLong => "too_long",
             Kind::Version => "version",
             Kind::Refused => "refused",
+            Kind::Unavailable => "unavailable",
         }
     }
 }

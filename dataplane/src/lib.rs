@@ -3,6 +3,7 @@
 //! [`run`] is the whole of it. Players come in through `listener`, live on a `worker` as a `session`, and are found by the
 //! control plane's commands (`control`) through the [`registry`]. What all share is a [`node::Node`].
 
+mod authenticate;
 mod backend;
 mod cipher;
 pub mod config;
@@ -45,7 +46,7 @@ pub struct Ready {
 /// # Errors
 /// If an address cannot be listened on, or would let strangers in under any name unasked, or threads cannot be started.
 pub async fn run(mut config: Config, shutdown: CancellationToken, ready: oneshot::Sender<Ready>) -> anyhow::Result<()> {
-    let sockets = listener::bind_all(&mut config)?;
+    let doors = listener::open_all(&mut config).await?;
     let listen = config.listener.listen;
     let workers = Arc::new(Workers::start(&config).context("cannot start the workers")?);
     let drain = config.timeouts.drain;
@@ -53,7 +54,7 @@ pub async fn run(mut config: Config, shutdown: CancellationToken, ready: oneshot
     metrics::export(&node, workers.cipher().cloned().collect());
     let sessions = TaskTracker::new();
     let control = tokio::spawn(control::run(node.clone()));
-    let accept = tokio::spawn(listener::accept_all(node.clone(), sockets, workers.clone(), sessions.clone()));
+    let accept = tokio::spawn(listener::accept_all(node.clone(), doors, workers.clone(), sessions.clone()));
     tokio::select! {
         () = node.in_force.cancelled() => {
             tracing::info!(%listen, node = node.config.name, id = %node.id, "serving players");

@@ -12,11 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use crate::config::Config;
+use crate::authenticate::Authenticator;
+use crate::config::{Authentication, Config};
 use crate::error::{Kind, SessionError};
 use crate::node::Node;
 use crate::report::Reports;
-use crate::session;
+use crate::session::{self, Arrival};
 use crate::worker::Workers;
 
 /// Connections that the kernel keeps until they are accepted: room for a burst of reconnects.
@@ -25,22 +26,37 @@ const BACKLOG: i32 = 4096;
 /// After a failed accept (no descriptors left): time for sessions to end.
 const BREATHER: Duration = Duration::from_millis(50);
 
+/// Somewhere that players connect to.
+pub(crate) struct Door {
+    socket: TcpListener,
+    /// Who finds out who they are; nobody in offline mode.
+    authenticator: Option<Arc<Authenticator>>,
+}
+
 /// Opens every listening socket, and notes in `config` which addresses they really have.
 ///
 /// # Errors
-/// If one cannot be opened, or would let strangers in under any name without permission.
-pub(crate) fn bind_all(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
-    let mut sockets = Vec::new();
-    for listener in std::iter::once(&mut config.listener).chain(&mut config.more_listeners) {
+/// If one cannot be opened, or would let strangers in under any name without permission; or if there is no key for online mode.
+pub(crate) async fn open_all(config: &mut Config) -> anyhow::Result<Vec<Door>> {
+    let Config { listener, more_listeners, session_server, .. } = config;
+    let mut doors = Vec::new();
+    let mut shared = None;
+    for listener in std::iter::once(listener).chain(more_listeners) {
         listener.check().context("authentication")?;
-        anyhow::ensure!(listener.authentication == crate::config::Authentication::Offline, "online mode is not there yet");
         let socket = bind(listener.listen).with_context(|| {
             format!("cannot listen on {}: is another server running there? Choose another address (listen)", listener.listen)
         })?;
         listener.listen = socket.local_addr()?;
-        sockets.push(socket);
+        if listener.authentication == Authentication::Online && shared.is_none() {
+            shared = Some(Arc::new(Authenticator::start(session_server).await.context("cannot authenticate players")?));
+        }
+        let authenticator = match listener.authentication {
+            Authentication::Offline => None,
+            Authentication::Online => shared.clone(),
+        };
+        doors.push(Door { socket, authenticator });
     }
-    Ok(sockets)
+    Ok(doors)
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -62,22 +78,22 @@ struct Entrance {
     reports: Arc<Reports>,
 }
 
-/// Accepts on all sockets until the node shuts down, each connection as a task in `sessions`.
-pub(crate) async fn accept_all(node: Arc<Node>, sockets: Vec<TcpListener>, workers: Arc<Workers>, sessions: TaskTracker) {
+/// Accepts at all doors until the node shuts down, each connection as a task in `sessions`.
+pub(crate) async fn accept_all(node: Arc<Node>, doors: Vec<Door>, workers: Arc<Workers>, sessions: TaskTracker) {
     let places = Arc::new(Semaphore::new(node.config.limits.connections_before_login.min(Semaphore::MAX_PERMITS)));
     let entrance = Entrance { node, workers, sessions, places, reports: Arc::default() };
-    join_all(sockets.into_iter().map(|socket| entrance.accept(socket))).await;
+    join_all(doors.into_iter().map(|door| entrance.accept(door))).await;
 }
 
 impl Entrance {
-    async fn accept(&self, socket: TcpListener) {
+    async fn accept(&self, door: Door) {
         loop {
             let accepted = tokio::select! {
-                accepted = socket.accept() => accepted,
+                accepted = door.socket.accept() => accepted,
                 () = self.node.shutdown.cancelled() => return,
             };
             match accepted {
-                Ok((stream, address)) => self.admit(stream, address),
+                Ok((stream, address)) => self.admit(stream, address, door.authenticator.clone()),
                 Err(error) => {
                     self.reports.tell(&format_args!("cannot accept connections: {error}"));
                     tokio::time::sleep(BREATHER).await;
@@ -87,7 +103,7 @@ impl Entrance {
     }
 
     /// Hands a connection to a worker, if there is a place for it.
-    fn admit(&self, stream: TcpStream, address: SocketAddr) {
+    fn admit(&self, stream: TcpStream, address: SocketAddr, authenticator: Option<Arc<Authenticator>>) {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.reports.tell(&format_args!(
                 "{address}: closed at once, too many connections have not logged in (limits.connections_before_login)"
@@ -99,7 +115,7 @@ impl Entrance {
         let (node, reports) = (self.node.clone(), self.reports.clone());
         self.workers.spawn(self.sessions.track_future(async move {
             let Ok(stream) = TcpStream::from_std(stream).and_then(|stream| stream.set_nodelay(true).map(|()| stream)) else { return };
-            if let Err(error) = session::serve(node.clone(), stream, address, place).await {
+            if let Err(error) = session::serve(node.clone(), Arrival { stream, address, place, authenticator }).await {
                 node.tally.failed(&error);
                 report(&reports, address, &error);
             }

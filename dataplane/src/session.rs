@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! accept → handshake → status
-//!                    → login → admit → connect → play ⇄ transfer → end
+//!                    → login (→ authenticate) → admit → connect → play ⇄ transfer → end
 //! ```
 //!
 //! One async function a phase; each takes the connection and the facts so far and gives more facts.
 
+mod authenticate;
 mod connect;
 mod handshake;
 mod login;
@@ -29,6 +30,7 @@ use uuid::Uuid;
 
 use self::handshake::{Greeting, Hello};
 use self::play::{Play, Start};
+use crate::authenticate::Authenticator;
 use crate::conn::Conn;
 use crate::error::{Kind, Phase, SessionError, Side};
 use crate::node::Node;
@@ -37,29 +39,30 @@ use crate::trace::{LoginTimes, SessionContext};
 /// What a stranger may send in one frame before it is known: a handshake has at most 776 bytes, a login 17.
 const STRANGER_FRAME: usize = 1024;
 
-/// Serves one connection to its end. `place` is its place among those that have not logged in.
+/// A connection that was accepted.
+pub(crate) struct Arrival {
+    pub(crate) stream: TcpStream,
+    pub(crate) address: SocketAddr,
+    /// Its place among those that have not logged in.
+    pub(crate) place: OwnedSemaphorePermit,
+    /// Who finds out who the player is; nobody in offline mode.
+    pub(crate) authenticator: Option<Arc<Authenticator>>,
+}
+
+/// Serves one connection to its end.
 ///
 /// The two halves are boxed one after the other, so that a session in play does not keep the room that its login took.
-pub(crate) async fn serve(
-    node: Arc<Node>,
-    stream: TcpStream,
-    address: SocketAddr,
-    place: OwnedSemaphorePermit,
-) -> Result<(), SessionError> {
-    match Box::pin(before_play(node, stream, address, place)).await? {
+pub(crate) async fn serve(node: Arc<Node>, arrival: Arrival) -> Result<(), SessionError> {
+    match Box::pin(before_play(node, arrival)).await? {
         Some(play) => Box::pin(play.run()).await.error.map_or(Ok(()), Err),
         None => Ok(()),
     }
 }
 
 /// Everything up to play; nothing comes of a ping.
-async fn before_play(
-    node: Arc<Node>,
-    stream: TcpStream,
-    address: SocketAddr,
-    place: OwnedSemaphorePermit,
-) -> Result<Option<Box<Play>>, SessionError> {
+async fn before_play(node: Arc<Node>, arrival: Arrival) -> Result<Option<Box<Play>>, SessionError> {
     let accepted = SystemTime::now();
+    let Arrival { stream, address, place, authenticator } = arrival;
     let mut conn = Conn::new(stream);
     let greeting = match until_shutdown(&node, handshake::greet(&mut conn, &node.config.timeouts)).await {
         Ok(greeting) => greeting,
@@ -74,7 +77,7 @@ async fn before_play(
     };
     match hello.next {
         Next::Status => until_shutdown(&node, status::serve(conn, &node, &hello)).await.map(|()| None),
-        Next::Login => log_in(node, conn, hello, address, place, accepted).await.map(Some),
+        Next::Login => log_in(node, conn, hello, Stranger { address, place, authenticator, accepted }).await.map(Some),
     }
 }
 
@@ -86,18 +89,20 @@ async fn until_shutdown<T>(node: &Node, work: impl Future<Output = Result<T, Ses
     }
 }
 
-async fn log_in(
-    node: Arc<Node>,
-    mut conn: Conn,
-    hello: Hello,
+/// What is known of whoever logs in before the login.
+struct Stranger {
     address: SocketAddr,
     place: OwnedSemaphorePermit,
+    authenticator: Option<Arc<Authenticator>>,
     accepted: SystemTime,
-) -> Result<Box<Play>, SessionError> {
+}
+
+async fn log_in(node: Arc<Node>, mut conn: Conn, hello: Hello, stranger: Stranger) -> Result<Box<Play>, SessionError> {
+    let Stranger { address, place, authenticator, accepted } = stranger;
     let greeted = SystemTime::now();
     let deadline = Instant::now() + node.config.timeouts.login;
     let taken = async {
-        let facts = login::identify(&mut conn, hello, address, deadline).await?;
+        let facts = login::identify(&mut conn, hello, address, authenticator.as_deref(), deadline).await?;
         let authenticated = SystemTime::now();
         let snapshot = login::admit(&node)?;
         let admitted = SystemTime::now();

@@ -71,6 +71,16 @@ impl LoginKey {
         let secret = decrypt(encrypted_secret).map_err(|_| LoginError::Secret)?;
         Secret::try_from(secret.as_slice()).map_err(|_| LoginError::Secret)
     }
+
+    /// The shared secret of a response that [`open`](Self::open) refused for its token. A client has turned encryption on by the
+    /// time it is refused, so that it can only read why if that is encrypted. `None` if this is not what a client of ours made.
+    #[must_use]
+    pub fn secret_despite_token(&self, encrypted_secret: &[u8], encrypted_token: &[u8]) -> Option<Secret> {
+        let decrypt = |bytes: &[u8]| self.private.pkcs1v15_decrypt(bytes).map(Zeroizing::new).ok();
+        // Garbage seldom has the right length twice.
+        decrypt(encrypted_token).filter(|token| token.len() == 4)?;
+        Secret::try_from(decrypt(encrypted_secret)?.as_slice()).ok()
+    }
 }
 
 impl fmt::Debug for LoginKey {

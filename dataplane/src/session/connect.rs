@@ -8,7 +8,7 @@ use moonbridge_protocol::login as packets;
 use moonbridge_protocol::text::Text;
 use tokio::time::Instant;
 
-use super::STRANGER_FRAME;
+use super::authenticate::{interrupted, still_silent};
 use super::login::Turned;
 use crate::backend::{self, Entered, Limits, Player, Refusal, Until};
 use crate::conn::Conn;
@@ -47,13 +47,11 @@ pub(super) async fn first_backend(
         let limits = Limits { connect: node.config.timeouts.connect, deadline: now + share, held: 0, budget: node.transfer_budget.clone() };
         let entered = tokio::select! {
             entered = backend::enter(backend, player, Until::LoginSuccess, limits) => entered,
-            // Whatever a client sends before its Login Success is kept, a little of it; that it leaves must show.
-            () = conn.closed(STRANGER_FRAME) => {
-                return Err(Turned { text: None, error: SessionError::new(Phase::Connect, Side::Player, Kind::Closed, "the player left") });
-            }
+            turned = interrupted(conn, Phase::Connect, deadline) => return Err(turned),
         };
         match entered {
             Ok(entered) => {
+                still_silent(conn)?;
                 let mut success = Vec::new();
                 packets::put_login_success(&mut success, player.version, player.uuid, &player.name);
                 conn.write(&success, deadline)

@@ -14,7 +14,9 @@ use moonbridge_protocol::wire::WireError;
 use tokio::time::Instant;
 
 use super::STRANGER_FRAME;
+use super::authenticate::prove;
 use super::handshake::Hello;
+use crate::authenticate::{Authenticator, Profile};
 use crate::backend::Player;
 use crate::conn::Conn;
 use crate::error::{Kind, Phase, SessionError, Side, Trouble};
@@ -35,25 +37,33 @@ impl Turned {
     }
 
     /// The player's own packets were at fault; what they may still take is a reason.
-    fn trouble(trouble: Trouble) -> Turned {
+    pub(super) fn trouble(phase: Phase, trouble: Trouble) -> Turned {
         let text = match trouble.kind() {
             Kind::Closed | Kind::Network => None,
             Kind::TimedOut => Some("Login took too long."),
             _ => Some("Your client sent a login that cannot be read."),
         };
-        Turned { text: text.map(Text::legacy), error: SessionError::player(Phase::Login, trouble) }
+        Turned { text: text.map(Text::legacy), error: SessionError::player(phase, trouble) }
     }
 }
 
-/// Reads the login and finds out who the player is. Offline mode: the UUID is derived from the name.
-pub(super) async fn identify(conn: &mut Conn, hello: Hello, address: SocketAddr, deadline: Instant) -> Result<Player, Turned> {
+/// Reads the login and finds out who the player is: by the authenticator in online mode. In offline mode there is none, and the
+/// UUID is derived from the name.
+pub(super) async fn identify(
+    conn: &mut Conn,
+    hello: Hello,
+    address: SocketAddr,
+    authenticator: Option<&Authenticator>,
+    deadline: Instant,
+) -> Result<Player, Turned> {
+    let trouble = |trouble| Turned::trouble(Phase::Login, trouble);
     let Some(version) = Version::of(hello.protocol) else {
         let text = format!("This network supports Minecraft {}; your version is another one.", Version::supported());
         return Err(Turned::new(Phase::Login, Side::Player, Kind::Version, &text));
     };
-    let frame = conn.frame(STRANGER_FRAME, deadline).await.map_err(Turned::trouble)?;
+    let frame = conn.frame(STRANGER_FRAME, deadline).await.map_err(trouble)?;
     if frame.id != LOGIN_START {
-        return Err(Turned::trouble(Trouble::Unexpected { id: frame.id, expected: "Login Start" }));
+        return Err(trouble(Trouble::Unexpected { id: frame.id, expected: "Login Start" }));
     }
     let name = match login::read_login_start(&frame.payload) {
         Ok(name) => name,
@@ -61,19 +71,15 @@ pub(super) async fn identify(conn: &mut Conn, hello: Hello, address: SocketAddr,
             let text = format!("Your name is not valid: it is longer than {} characters.", login::MAX_NAME);
             return Err(Turned::new(Phase::Login, Side::Player, Kind::Refused, &text));
         }
-        Err(error) => return Err(Turned::trouble(Trouble::Field { packet: "Login Start", error })),
+        Err(error) => return Err(trouble(Trouble::Field { packet: "Login Start", error })),
     };
     valid_name(name)
         .map_err(|error| Turned::new(Phase::Login, Side::Player, Kind::Refused, &format!("Your name is not valid: {error}.")))?;
-    Ok(Player {
-        name: name.to_owned(),
-        uuid: offline_uuid(name),
-        properties: Arc::new([]),
-        address,
-        version,
-        host: hello.host,
-        port: hello.port,
-    })
+    let Profile { uuid, name, properties } = match authenticator {
+        Some(authenticator) => prove(conn, authenticator, name, address.ip(), deadline).await?,
+        None => Profile { uuid: offline_uuid(name), name: name.to_owned(), properties: Arc::new([]) },
+    };
+    Ok(Player { name, uuid, properties, address, version, host: hello.host, port: hello.port })
 }
 
 /// Whether the node takes players now; gives what they are routed by.

@@ -426,7 +426,8 @@ async fn a_session_in_play_is_small() {
     let node = node(&[&lobby], OnKick::Fallback, |_| {});
     let (_player, served) = (tokio::net::TcpStream::connect(lobby.address()).await.expect("connect"), lobby.hear_raw().await);
     let place = std::sync::Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().expect("a place");
-    let future = super::serve(node, served.0, served.1, place);
+    let arrival = super::Arrival { stream: served.0, address: served.1, place, authenticator: None };
+    let future = super::serve(node, arrival);
     let (serve, play) = (size_of_val(&future), size_of::<super::play::Play>());
     // The task of a connection lives as long as its session, with play boxed beside it.
     assert!(serve <= 256 && play <= 1400, "serve {serve}, play {play}");

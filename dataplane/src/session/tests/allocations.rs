@@ -86,7 +86,8 @@ fn a_warm_session_allocates_nothing() {
     let _in_runtime = runtime.enter();
     let served = tokio::net::TcpStream::from_std(served).expect("registered");
     let place = Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().expect("a place");
-    let session = runtime.spawn(super::super::serve(node, served, player_address, place));
+    let arrival = super::super::Arrival { stream: served, address: player_address, place, authenticator: None };
+    let session = runtime.spawn(super::super::serve(node, arrival));
     runtime.block_on(is_warm).expect("warm");
     let mut sockets = None;
     let counted = allocation_counter::measure(|| {

@@ -16,6 +16,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::super::Arrival;
+use crate::authenticate::Authenticator;
 use crate::config::Config;
 use crate::conn::{Conn, OwnFrame};
 use crate::node::Node;
@@ -64,13 +66,18 @@ pub(super) fn node_with(backends: Vec<(String, String)>, on_kick: OnKick, change
     Arc::new(node)
 }
 
-/// A socket to the node, served as one that was accepted.
+/// A socket to the node, served as one that was accepted in offline mode.
 pub(super) async fn connect(node: &Arc<Node>) -> Peer {
+    connect_to(node, None).await
+}
+
+/// A socket to the node, served as one that was accepted.
+pub(super) async fn connect_to(node: &Arc<Node>, authenticator: Option<Arc<Authenticator>>) -> Peer {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let player = TcpStream::connect(listener.local_addr().expect("address")).await.expect("connect");
-    let (served, address) = listener.accept().await.expect("accept");
+    let (stream, address) = listener.accept().await.expect("accept");
     let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a place");
-    tokio::spawn(super::super::serve(node.clone(), served, address, place));
+    tokio::spawn(super::super::serve(node.clone(), Arrival { stream, address, place, authenticator }));
     Peer(Conn::new(player))
 }
 
