@@ -12,7 +12,7 @@ pub const UNREGISTER: &str = "UNREGISTER";
 /// The channel of Forge's handshake (FML 1).
 pub const FORGE_HANDSHAKE: &str = "FML|HS";
 
-/// Most channels that are remembered.
+/// Most channels that are remembered, unless [`Channels::bounded`] says another number.
 pub const MAX_CHANNELS: usize = 1_024;
 /// The longest name that is remembered, in bytes.
 pub const MAX_CHANNEL_NAME: usize = 256;
@@ -23,20 +23,32 @@ pub fn spoke_forge(channel: &str) -> bool {
 }
 
 /// The channels that the client has registered. Names are bytes: nobody promises that they are text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channels {
     names: BTreeSet<Box<[u8]>>,
+    most: usize,
     left_out: u64,
 }
 
+impl Default for Channels {
+    fn default() -> Self {
+        Channels::bounded(MAX_CHANNELS)
+    }
+}
+
 impl Channels {
+    /// No channels, with room for `most`.
+    pub fn bounded(most: usize) -> Channels {
+        Channels { names: BTreeSet::new(), most, left_out: 0 }
+    }
+
     /// Notes a REGISTER: names with NUL between them. What is too long or too many is left out and counted.
     pub fn register(&mut self, data: &[u8]) {
         for name in names(data) {
             if self.names.contains(name) {
                 continue;
             }
-            if name.len() > MAX_CHANNEL_NAME || self.names.len() == MAX_CHANNELS {
+            if name.len() > MAX_CHANNEL_NAME || self.names.len() >= self.most {
                 self.left_out += 1;
             } else {
                 self.names.insert(name.into());
@@ -69,6 +81,11 @@ impl Channels {
         if !data.is_empty() {
             put_plugin_message_serverbound(out, version, REGISTER, &data);
         }
+    }
+
+    /// Whether this one is among them.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name.as_bytes())
     }
 
     /// Whether there are none.

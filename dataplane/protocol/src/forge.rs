@@ -4,16 +4,21 @@
 //! [`message`] is what is said, with [`mods`] and [`ids`] for the two large messages and [`dimension`] for the one number
 //! that Join Game is too small for; [`phase`] is what either side does about it. On these stand the three things a session
 //! needs: [`tracker::Tracker`] follows a real client and its server, [`candidate::Candidate`] is the client towards a server
-//! that a player may move to, and [`lead`] is the server towards the real client, once that is decided.
+//! that a player may move to, and [`lead::Lead`] is the server towards the real client, once that is decided. Where the client's
+//! mods are not known yet, it has the handshake with the candidate itself ([`live::Live`]).
 //!
 //! Sources: Forge 10.13.4.1614, packages `cpw.mods.fml.common.network.handshake` and `net.minecraftforge.common.network`
 //! (read for facts); wiki.vg, "Minecraft Forge Handshake"; docs/protocol.md says more.
 
+pub mod candidate;
 pub mod dimension;
 pub mod ids;
+pub mod lead;
+pub mod live;
 pub mod message;
 pub mod mods;
 pub mod phase;
+pub mod tracker;
 
 use crate::wire::{Reader, WireError, put_varint};
 

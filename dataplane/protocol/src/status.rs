@@ -33,6 +33,37 @@ pub struct Status<'a> {
     pub favicon: Option<&'a [u8]>,
 }
 
+/// The `modinfo` of a Forge server's status answer, as JSON: an object with a `type` (`FML`) and a `modList` of `modid` and
+/// `version`. Some Forge clients join as such only if there is one. Whatever else is in it stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModInfo(Box<str>);
+
+/// What an answer that has no room for a list of mods says: that it is a Forge server.
+const NO_ROOM: &str = r#"{"type":"FML","modList":[]}"#;
+
+impl ModInfo {
+    /// Takes it from JSON, as a configuration has it.
+    ///
+    /// # Errors
+    /// If it is no JSON object, has no `type`, or is longer than a status answer may be.
+    pub fn from_json(json: &str) -> Result<ModInfo, AnswerError> {
+        let value = serde_json::from_str(json).map_err(|error| AnswerError::Json(error.to_string()))?;
+        ModInfo::from_value(&value).ok_or_else(|| AnswerError::Json("no modinfo of at most 32,767 bytes with a type".to_owned()))
+    }
+
+    /// Takes it from a status answer.
+    fn from_value(value: &Value) -> Option<ModInfo> {
+        value.get("type")?.as_str()?;
+        let json = value.to_string();
+        (json.len() <= MAX_JSON).then(|| ModInfo(json.into()))
+    }
+
+    /// The JSON.
+    pub fn json(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A player of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SamplePlayer<'a> {
@@ -46,25 +77,35 @@ impl Status<'_> {
     /// Appends the answer to a status request. It has 32,767 characters at most: a favicon that is too large for that is
     /// left out, then the sample, then the end of the description.
     pub fn put_response(&self, out: &mut Vec<u8>) {
+        self.put_response_with(out, None);
+    }
+
+    /// Appends the answer with a Forge server's mods. If it is too long, the list of mods is left out after the sample.
+    pub fn put_response_with(&self, out: &mut Vec<u8>, modinfo: Option<&ModInfo>) {
         let mut status = *self;
-        let mut json = status.json();
+        let mut modinfo = modinfo.map(ModInfo::json);
+        let mut json = status.json(modinfo);
         if json.len() > MAX_JSON {
             status.favicon = None;
-            json = status.json();
+            json = status.json(modinfo);
         }
         if json.len() > MAX_JSON {
             status.sample = &[];
-            json = status.json();
+            json = status.json(modinfo);
+        }
+        if json.len() > MAX_JSON && modinfo.is_some() {
+            modinfo = Some(NO_ROOM);
+            json = status.json(modinfo);
         }
         while json.len() > MAX_JSON {
             status.description = halved(status.description);
             status.version_name = halved(status.version_name);
-            json = status.json();
+            json = status.json(modinfo);
         }
         frame::put(out, version::STATUS, |out| put_string(out, &json));
     }
 
-    fn json(&self) -> String {
+    fn json(&self, modinfo: Option<&str>) -> String {
         let id = |id: Uuid| Version::of(self.protocol).map_or_else(|| id.hyphenated().to_string(), |version| version.uuid_text(id));
         let sample: Vec<Value> = self.sample.iter().map(|player| json!({ "name": player.name, "id": id(player.id) })).collect();
         let mut status = json!({
@@ -79,7 +120,15 @@ impl Status<'_> {
         if let Some(png) = self.favicon {
             status["favicon"] = format!("{FAVICON_PREFIX}{}", STANDARD.encode(png)).into();
         }
-        status.to_string()
+        let mut json = status.to_string();
+        if let Some(modinfo) = modinfo {
+            // It is an object, and not an empty one.
+            json.truncate(json.len() - 1);
+            json.push_str(",\"modinfo\":");
+            json.push_str(modinfo);
+            json.push('}');
+        }
+        json
     }
 }
 
@@ -104,6 +153,8 @@ pub struct Answer {
     pub description: Text,
     /// The favicon's PNG, if there is one that can be decoded.
     pub favicon: Option<Vec<u8>>,
+    /// The mods, if it is a Forge server.
+    pub modinfo: Option<ModInfo>,
 }
 
 /// Why a status answer could not be read.
@@ -139,6 +190,7 @@ pub fn read_response(payload: &[u8]) -> Result<Answer, AnswerError> {
             .unwrap_or_default(),
         description: Text::from_value(&status["description"]),
         favicon: status["favicon"].as_str().and_then(decode_favicon),
+        modinfo: ModInfo::from_value(&status["modinfo"]),
     })
 }
 

@@ -3,7 +3,8 @@
 //! For 1.7 this is algorithm A of Velocity: a Join Game gives the client a fresh world and scoreboard but leaves it on
 //! "Downloading terrain" (it does not reset its "terrain loaded" flag); a Respawn into *another* dimension resets that. So the
 //! client first joins a dimension that is not the real one, and then respawns in the real one. The new backend's entity id
-//! arrives with the Join Game, so no id is ever rewritten. The tab list is the one thing that outlives both.
+//! arrives with the Join Game, so no id is ever rewritten. The tab list is the one thing that outlives both. A Forge client is
+//! sent one Respawn more ([`put_enter_forge`]).
 
 use crate::play::{JoinGame, put_respawn};
 use crate::tab_list::TabNames;
@@ -26,6 +27,17 @@ pub fn put_enter(out: &mut Vec<u8>, version: &Version, join: &JoinGame, in_world
     }
     JoinGame { dimension: other_dimension(join.dimension), ..join.clone() }.put(out, version);
     put_respawn(out, version, join.dimension, join.difficulty, join.gamemode & !HARDCORE, &join.level_type);
+}
+
+/// Appends what puts a Forge client that is in a world already into the world that `join` speaks of: Join Game as it is, a
+/// Respawn elsewhere, and a Respawn into `dimension`, the real one, which may be too large for Join Game's byte
+/// ([`crate::forge::dimension::real`]). This is Velocity's algorithm for Forge 1.7: a Join Game that says another dimension than
+/// the server's handshake did is not for such a client. Where Join Game puts it does not matter, as long as it knows the place.
+pub fn put_enter_forge(out: &mut Vec<u8>, version: &Version, join: &JoinGame, dimension: i32) {
+    join.put(out, version);
+    for dimension in [other_dimension(dimension), dimension] {
+        put_respawn(out, version, dimension, join.difficulty, join.gamemode & !HARDCORE, &join.level_type);
+    }
 }
 
 /// A dimension that every client knows and that is not this one.

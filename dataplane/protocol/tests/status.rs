@@ -4,7 +4,7 @@ use moonbridge_protocol::frame::{self, MAX_FRAME};
 use moonbridge_protocol::handshake::{self, Handshake, Next};
 use moonbridge_protocol::legacy_ping::{Client, Detected, Kind, LegacyPing, MAX_PING, detect, detect_silent, response};
 use moonbridge_protocol::name::offline_uuid;
-use moonbridge_protocol::status::{AnswerError, SamplePlayer, Status, read_response};
+use moonbridge_protocol::status::{AnswerError, ModInfo, SamplePlayer, Status, read_response};
 use moonbridge_protocol::wire::{Reader, put_string};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -20,14 +20,19 @@ const STATUS: Status<'_> = Status {
 };
 
 fn answer(status: &Status<'_>) -> Value {
+    answer_with(status, None)
+}
+
+fn answer_with(status: &Status<'_>, modinfo: Option<&ModInfo>) -> Value {
     let mut out = Vec::new();
-    status.put_response(&mut out);
+    status.put_response_with(&mut out, modinfo);
     let frame = frame::first(&out, MAX_FRAME).expect("well-formed").expect("whole");
     let mut reader = Reader::new(frame.payload);
     let value = serde_json::from_str(reader.string(32_767).expect("a string a client takes")).expect("JSON");
     reader.finish().expect("nothing else");
     let read = read_response(frame.payload).expect("our own answer");
     assert_eq!(read.protocol, Some(status.protocol.into()));
+    assert_eq!(read.modinfo.is_some(), modinfo.is_some());
     value
 }
 
@@ -185,4 +190,33 @@ proptest! {
         prop_assert_eq!(fields.len(), 3);
         prop_assert_eq!((fields[1].parse(), fields[2].parse()), (Ok(online), Ok(max)));
     }
+}
+
+#[test]
+fn the_mods_of_a_forge_server_are_passed_on_as_they_are() {
+    let json = r#"{"modList":[{"modid":"Forge","version":"10.13.4.1614"}],"other":[1,null],"type":"FML"}"#;
+    let modinfo = ModInfo::from_json(json).expect("a modinfo");
+    assert_eq!(modinfo.json(), json);
+    assert_eq!(answer_with(&STATUS, Some(&modinfo))["modinfo"], serde_json::from_str::<Value>(json).expect("JSON"));
+    let mut out = Vec::new();
+    STATUS.put_response_with(&mut out, Some(&modinfo));
+    let frame = frame::first(&out, MAX_FRAME).expect("well-formed").expect("whole");
+    assert_eq!(read_response(frame.payload).expect("our own answer").modinfo, Some(modinfo));
+    for bad in ["", "[]", "{}", r#"{"type":1}"#, r#"{"type":"FML""#, &format!(r#"{{"type":"FML","x":"{}"}}"#, "x".repeat(32_767))] {
+        assert!(matches!(ModInfo::from_json(bad), Err(AnswerError::Json(_))), "{bad:.20}");
+    }
+}
+
+#[test]
+fn a_list_of_mods_that_does_not_fit_leaves_its_type() {
+    let list: Vec<String> = (0..500).map(|number| format!(r#"{{"modid":"mod{number}","version":"1.7.10-{number}"}}"#)).collect();
+    let modinfo = ModInfo::from_json(&format!(r#"{{"type":"FML","modList":[{}]}}"#, list.join(","))).expect("a modinfo");
+    let png = vec![7; 20_000];
+    let with_favicon = answer_with(&Status { favicon: Some(&png), ..STATUS }, Some(&modinfo));
+    assert_eq!(with_favicon["modinfo"]["modList"].as_array().map(Vec::len), Some(500), "mods matter more than a favicon");
+    assert_eq!(with_favicon.get("favicon"), None);
+    let description = "x".repeat(20_000);
+    let long = answer_with(&Status { description: &description, ..STATUS }, Some(&modinfo));
+    assert_eq!(long["modinfo"], json!({ "type": "FML", "modList": [] }));
+    assert_eq!(long["description"].as_str().map(str::len), Some(20_000));
 }

@@ -202,9 +202,11 @@ pub fn status(data: &[u8]) {
         let put = payload_of(|out| {
             let favicon = answer.favicon.as_deref();
             let (version_name, description) = (answer.version_name.as_str(), description.as_str());
-            status::Status { version_name, protocol: 5, max: 1, online: 0, sample: &[], description, favicon }.put_response(out);
+            status::Status { version_name, protocol: 5, max: 1, online: 0, sample: &[], description, favicon }
+                .put_response_with(out, answer.modinfo.as_ref());
         });
-        assert!(status::read_response(&put).is_ok());
+        let again = status::read_response(&put).expect("our own answer");
+        assert_eq!(again.modinfo.is_some(), answer.modinfo.is_some());
     }
     if let Ok(number) = status::read_ping(data) {
         assert_eq!(payload_of(|out| status::put_pong(out, number)), data);

@@ -163,6 +163,22 @@ impl ModListDifference {
         }
     }
 
+    /// Adds what `other` has and this has not; `extra` is left as it is. It does not grow beyond [`MAX_MODS`] of each kind.
+    pub fn merge(&mut self, other: ModListDifference) {
+        for id in other.missing {
+            if let Err(place) = self.missing.binary_search(&id) {
+                self.missing.insert(place, id);
+            }
+        }
+        for other in other.other_version {
+            if !self.other_version.contains(&other) {
+                self.other_version.push(other);
+            }
+        }
+        self.missing.truncate(MAX_MODS);
+        self.other_version.truncate(MAX_MODS);
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.other_version.is_empty() && self.extra.is_empty()

@@ -57,6 +57,16 @@ impl ClientPhase {
         }
     }
 
+    /// Where a client that has never been done goes from here on a Join Game.
+    pub fn joined(self) -> ClientPhase {
+        use ClientPhase::*;
+        match self {
+            Hello | Complete | Done => Done,
+            PendingComplete => Complete,
+            _ => Error,
+        }
+    }
+
     /// What it is called in outcomes and logs.
     pub fn name(self) -> &'static str {
         match self {
