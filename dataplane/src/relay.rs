@@ -17,6 +17,8 @@ use std::task::{Context, Poll, ready};
 
 use moonbridge_protocol::frame::FrameError;
 use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet, Watched};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use self::buffer::{Buffer, with_read_buffer, worker_is_full};
 use self::link::Link;
@@ -25,9 +27,9 @@ use self::link::Link;
 pub(crate) const READS_A_TURN: usize = 8;
 
 /// Where a run goes.
-pub(crate) enum Sink<'a> {
+pub(crate) enum Sink<'a, R = OwnedReadHalf, W = OwnedWriteHalf> {
     /// To the other side. Nothing is read while it has not taken what it was given.
-    Link(&'a mut Link),
+    Link(&'a mut Link<R, W>),
     /// Nowhere yet: it is held, up to this many bytes; nothing is read beyond.
     Hold(&'a mut Buffer, usize),
 }
@@ -54,10 +56,10 @@ pub(crate) struct Rules {
 
 /// Moves what is ready from `source` to `sink`. Pending when there is nothing more to read or the sink is full, with the
 /// task to be woken for either. Empty frames that were left out are added to `empty`.
-pub(crate) fn pump(
+pub(crate) fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     cx: &mut Context<'_>,
-    source: &mut Link,
-    sink: &mut Sink<'_>,
+    source: &mut Link<R, W>,
+    sink: &mut Sink<'_, R, W>,
     rules: Rules,
     empty: &mut u32,
     mut visit: impl FnMut(Watched<'_>) -> Verdict,

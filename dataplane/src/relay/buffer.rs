@@ -43,8 +43,18 @@ pub(crate) fn worker_is_full() -> bool {
 pub(crate) fn with_read_buffer<T>(waiting: usize, work: impl FnOnce(&mut [u8]) -> Poll<T>) -> Poll<T> {
     READ.with_borrow_mut(|space| {
         let room = if worker_is_full() { READ_WHEN_FULL } else { READ_BUFFER };
+        // Frames of Forge's handshake are waited for up to 2 MiB: for them the buffer is longer for once.
+        let needed = waiting + READ_WHEN_FULL;
+        if needed > READ_BUFFER {
+            space.resize(needed, 0);
+        }
         let end = space.len().min(waiting + room);
-        work(&mut space[..end])
+        let done = work(&mut space[..end]);
+        if needed > READ_BUFFER {
+            space.truncate(READ_BUFFER);
+            space.shrink_to_fit();
+        }
+        done
     })
 }
 

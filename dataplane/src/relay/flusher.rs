@@ -42,17 +42,17 @@ thread_local! {
 
 /// What a worker's encryption has done, for whoever asks from another thread. All are totals since the start.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Bytes encrypted for players.
-    pub bytes: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     /// Time spent in the cipher for them.
-    pub nanoseconds: AtomicU64,
+    pub(crate) nanoseconds: AtomicU64,
     /// How often the cipher was run.
-    pub batches: AtomicU64,
+    pub(crate) batches: AtomicU64,
     /// Lines that it was run for: over `batches`, how many lanes were filled on average.
-    pub lines: AtomicU64,
+    pub(crate) lines: AtomicU64,
     /// Batches by their number of lines: 1, 2, 3–4, 5–8, 9–16, more.
-    pub batches_by_lines: [AtomicU64; 6],
+    pub(crate) batches_by_lines: [AtomicU64; 6],
 }
 
 impl Counters {

@@ -7,18 +7,18 @@ use std::task::{Context, Poll, ready};
 use futures::FutureExt;
 use moonbridge_crypto::cfb8::Decryptor;
 use moonbridge_protocol::walk::Walker;
-use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::buffer::Buffer;
 use super::outlet::Outlet;
 use crate::cipher::Ciphers;
 
-/// One socket of a session.
+/// One socket of a session, or, to measure, anything else that bytes come from and go to.
 #[derive(Debug)]
-pub(crate) struct Link {
-    read: OwnedReadHalf,
+pub(crate) struct Link<R = OwnedReadHalf, W = OwnedWriteHalf> {
+    read: R,
     decryptor: Option<Decryptor>,
     /// Where in a frame what is read from this socket stands.
     pub(crate) walker: Walker,
@@ -26,7 +26,7 @@ pub(crate) struct Link {
     unread: Buffer,
     unwalked: bool,
     /// The way to the peer.
-    pub(crate) out: Outlet,
+    pub(crate) out: Outlet<W>,
     /// Something was read since [`Link::take_signs`].
     heard: bool,
 }
@@ -43,19 +43,37 @@ pub(crate) struct Signs {
 impl Link {
     /// A link over this socket, of which `read` has been read (and decrypted) already.
     pub(crate) fn new(stream: TcpStream, read: &[u8], ciphers: Option<Ciphers>) -> Link {
-        let mut unread = Buffer::default();
-        unread.write(|out| out.extend_from_slice(read));
         let (read_half, write_half) = stream.into_split();
-        let (encryptor, decryptor) = ciphers.map(|ciphers| (ciphers.encryptor, ciphers.decryptor)).unzip();
-        Link {
-            read: read_half,
-            decryptor,
-            walker: Walker::default(),
-            unwalked: !read.is_empty(),
-            unread,
-            out: Outlet::new(write_half, encryptor),
-            heard: true,
-        }
+        let (out, decryptor) = match ciphers {
+            None => (Outlet::plain(write_half), None),
+            Some(Ciphers { encryptor, decryptor }) => (Outlet::encrypted(write_half, encryptor), Some(decryptor)),
+        };
+        let mut link = Link { decryptor, unwalked: !read.is_empty(), ..Link::over(read_half, out) };
+        link.unread.write(|out| out.extend_from_slice(read));
+        link
+    }
+
+    /// Whether the peer has closed or reset its side, though what it sent before has not been read.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        let ready = self.read.ready(Interest::READABLE | Interest::ERROR).now_or_never();
+        matches!(ready, Some(Ok(ready)) if ready.is_read_closed() || ready.is_error())
+            || matches!(self.read.as_ref().take_error(), Ok(Some(_)) | Err(_))
+    }
+
+    /// Takes the link apart: the socket, what was read and not forwarded, and what waits to be written. `None` only on
+    /// another thread than the session's.
+    pub(crate) fn into_parts(self) -> Option<(TcpStream, Buffer, Buffer)> {
+        let (write, out) = self.out.into_parts()?;
+        let stream = self.read.reunite(write).ok()?;
+        Some((stream, self.unread, out))
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
+    /// A plain link over these halves.
+    pub(super) fn over(read: R, out: Outlet<W>) -> Link<R, W> {
+        let (walker, unread) = (Walker::default(), Buffer::default());
+        Link { read, decryptor: None, walker, unread, unwalked: false, out, heard: true }
     }
 
     /// Puts what waits and what the socket has into `space`; how many bytes that is. 0 means that the stream has ended.
@@ -99,23 +117,8 @@ impl Link {
         self.unread.as_slice()
     }
 
-    /// Whether the peer has closed or reset its side, though what it sent before has not been read.
-    pub(crate) fn has_hung_up(&self) -> bool {
-        let ready = self.read.ready(Interest::READABLE | Interest::ERROR).now_or_never();
-        matches!(ready, Some(Ok(ready)) if ready.is_read_closed() || ready.is_error())
-            || matches!(self.read.as_ref().take_error(), Ok(Some(_)) | Err(_))
-    }
-
     /// What was seen of the peer since the last call.
     pub(crate) fn take_signs(&mut self) -> Signs {
         Signs { heard: std::mem::take(&mut self.heard), taking: self.out.is_taking() }
-    }
-
-    /// Takes the link apart: the socket, what was read and not forwarded, and what waits to be written. `None` only on
-    /// another thread than the session's.
-    pub(crate) fn into_parts(self) -> Option<(TcpStream, Buffer, Buffer)> {
-        let (write, out) = self.out.into_parts()?;
-        let stream = self.read.reunite(write).ok()?;
-        Some((stream, self.unread, out))
     }
 }

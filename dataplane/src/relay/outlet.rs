@@ -12,22 +12,33 @@ use tokio::net::tcp::OwnedWriteHalf;
 use super::buffer::Buffer;
 use super::flusher::Line;
 
-/// The way out to a peer.
+/// The way out to a peer, over its socket's half or, to measure, over anything else that takes bytes.
 #[derive(Debug)]
-pub(crate) struct Outlet(Way);
+pub(crate) struct Outlet<W = OwnedWriteHalf>(Way<W>);
 
 #[derive(Debug)]
-enum Way {
-    Plain(Plain),
+enum Way<W> {
+    Plain(Plain<W>),
     Encrypted(Line),
 }
 
 impl Outlet {
-    pub(super) fn new(write: OwnedWriteHalf, encryptor: Option<Encryptor>) -> Outlet {
-        Outlet(match encryptor {
-            None => Way::Plain(Plain { write, bytes: Buffer::default(), deaf: false, moved: true }),
-            Some(encryptor) => Way::Encrypted(Line::new(write, encryptor)),
-        })
+    pub(super) fn encrypted(write: OwnedWriteHalf, encryptor: Encryptor) -> Outlet {
+        Outlet(Way::Encrypted(Line::new(write, encryptor)))
+    }
+
+    /// The socket's half, and what waits; `None` only on another thread than the session's.
+    pub(super) fn into_parts(self) -> Option<(OwnedWriteHalf, Buffer)> {
+        match self.0 {
+            Way::Plain(plain) => Some((plain.write, plain.bytes)),
+            Way::Encrypted(line) => line.into_parts(),
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Outlet<W> {
+    pub(super) fn plain(write: W) -> Outlet<W> {
+        Outlet(Way::Plain(Plain { write, bytes: Buffer::default(), deaf: false, moved: true }))
     }
 
     /// Sends `run`. There must be room ([`Outlet::poll_room`]).
@@ -96,19 +107,11 @@ impl Outlet {
         };
         moved || self.is_empty()
     }
-
-    /// The socket's half, and what waits; `None` only on another thread than the session's.
-    pub(super) fn into_parts(self) -> Option<(OwnedWriteHalf, Buffer)> {
-        match self.0 {
-            Way::Plain(plain) => Some((plain.write, plain.bytes)),
-            Way::Encrypted(line) => line.into_parts(),
-        }
-    }
 }
 
 #[derive(Debug)]
-struct Plain {
-    write: OwnedWriteHalf,
+struct Plain<W> {
+    write: W,
     /// What the socket has not taken.
     bytes: Buffer,
     /// A write has failed: nothing more is written, and that the peer is gone shows when it is read, after the last that
@@ -118,7 +121,7 @@ struct Plain {
     moved: bool,
 }
 
-impl Plain {
+impl<W: AsyncWrite + Unpin> Plain<W> {
     /// One write, and what the socket does not take waits.
     fn send(&mut self, cx: &mut Context<'_>, run: &[u8]) {
         if self.deaf {
