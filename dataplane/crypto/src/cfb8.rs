@@ -6,6 +6,9 @@ mod kernel;
 mod portable;
 mod secret;
 mod together;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod x86;
 
 pub use decrypt::Decryptor;
 pub use encrypt::Encryptor;

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+#[cfg(target_arch = "x86_64")]
+use super::x86;
+
 /// A way to compute the cipher. All give the same bytes; they differ in what they ask of the CPU and in speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kernel {
@@ -33,8 +36,12 @@ impl Kernel {
     pub fn available(self) -> bool {
         match self {
             Self::Portable => true,
-            Self::AesNi => false,
-            Self::Vaes => false,
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi => x86::aesni::available(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes => x86::vaes::available(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::AesNi | Self::Vaes => false,
         }
     }
 }
