@@ -6,17 +6,18 @@
 // keepAliveMs (2000), keepAliveBase (first id; default: the clock, as the real server does), refuse (reason of a login
 // disconnect before Login Success), stall ("accept" | "login" | "success": nothing more is sent from there on),
 // close ("accept" | "login" | "success": the connection is closed there), garbage (the same places: bytes that are no frame),
-// kickAfterMs with kickReason (counted from the join), lifetime (seconds). Not changeable: sessionServer (a URL: online mode).
+// kickAfterMs with kickReason (counted from the join), lifetime (seconds), fml: {…}: a server with mods, see forge.js (whether there is one at all is not changeable). Not changeable: sessionServer (a URL: online mode).
 //
 // Events: listening {port}, connection {conn,address}, handshake {conn,host,port,protocol,next}, forwarded {conn,host,address,uuid,properties: [{name,value,signature?}],token?}: what
 // the handshake's host carries as BungeeCord writes it (the token is taken out of the properties, as BungeeGuard does), login {conn,name,uuid}, joined {conn,name},
 // chat {conn,name,text}, said {conn,text}: what the command chat wrote, keep_alive_sent {conn,id}, keep_alive {conn,id,known}, plugin {conn,channel,hex}, packet {conn,name,params},
-// raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}.
+// raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}; with fml those in forge.js.
 // Commands, to the player `name` or to all: chat {text}, kick {reason}, packet {name: of the packet,player,params}, raw {hex}, bytes {hex},
 // plugin {channel,hex}, tab {name,online}, pause_keep_alive, resume_keep_alive, drop (close without a word), set {options}, stop_listening, quit.
 
 const mc = require('minecraft-protocol')
 const yggdrasil = require('yggdrasil')
+const forge = require('./forge')
 const { options, emit, serve, hex } = require('./lines')
 
 const own = { name: 'backend', dimension: 0, entityId: 1, gameMode: 0, keepAliveMs: 2000, tab: [], ...options() }
@@ -39,6 +40,8 @@ const server = mc.createServer({
   motd: own.name,
   maxPlayers: 1000,
   hideErrors: true,
+  customPackets: own.fml && forge.extendedPackets(),
+  beforePing: answer => { if (own.fml) answer.modinfo = forge.modInfo(own.fml) },
   errorHandler: (client, error) => {
     emit('error', { conn: client.conn, message: error.message })
     client.socket.destroy()
@@ -47,7 +50,7 @@ const server = mc.createServer({
 server.on('listening', () => emit('listening', { port: server.socketServer.address().port }))
 server.on('error', error => emit('error', { message: error.message }))
 server.on('connection', accept)
-server.on('login', join)
+server.on('login', welcome)
 
 function accept (client) {
   client.conn = ++connectionCount
@@ -80,7 +83,7 @@ function accept (client) {
 /** What Spigot with `bungeecord: true`, and the BungeeGuard plugin, find in a handshake's host; nothing if it carries nothing. */
 function readForwarded (raw) {
   const [host, address, uuid, json, ...more] = raw.split('\0')
-  if (uuid === undefined || more.length) return
+  if (uuid === undefined || more.length || (address === 'FML' && uuid === '')) return // the last: the mark of a Forge client
   const properties = json === undefined ? [] : JSON.parse(json)
   const tokens = properties.filter(property => property.name === 'bungeeguard-token')
   if (tokens.length > 1) throw new Error('more than one token')
@@ -94,11 +97,18 @@ function misbehaves (client, place) {
   return own.garbage === place || own.close === place || own.stall === place
 }
 
-function join (client) {
+function welcome (client) {
   emit('login', { conn: client.conn, name: client.username, uuid: client.uuid })
   if (misbehaves(client, 'success')) return
+  watch(client)
+  if (!own.fml) return join(client)
+  forge.server(client, own.fml, own.dimension, (event, fields) => emit(event, { conn: client.conn, ...fields }), () => join(client))
+}
+
+function join (client) {
   client.entityId = nextEntity++
-  client.write('login', { entityId: client.entityId, gameMode: own.gameMode, dimension: own.dimension, difficulty: 1, maxPlayers: 20, levelType: 'default' })
+  // One byte, whatever the dimension.
+  client.write('login', { entityId: client.entityId, gameMode: own.gameMode, dimension: (own.dimension << 24) >> 24, difficulty: 1, maxPlayers: 20, levelType: 'default' })
   client.write('spawn_position', { location: { x: 8, y: 64, z: 8 } })
   client.write('abilities', { flags: 0, flyingSpeed: 0.05, walkingSpeed: 0.1 })
   for (const name of own.tab) client.write('player_info', { playerName: name, online: true, ping: 20 })
@@ -109,7 +119,6 @@ function join (client) {
   client.write('position', { x: 8.5, y: 65.62, z: 8.5, yaw: 0, pitch: 0, onGround: true })
   client.joined = true
   players.set(client.conn, client)
-  watch(client)
   startKeepAlives(client)
   if (own.kickAfterMs) client.kickTimer = setTimeout(() => kick(client, own.kickReason || 'kicked'), own.kickAfterMs)
   emit('joined', { conn: client.conn, name: client.username, entityId: client.entityId })
@@ -120,6 +129,7 @@ function watch (client) {
   client.on('chat', packet => said('chat', { text: packet.message }))
   client.on('settings', packet => said('settings', packet))
   client.on('custom_payload', packet => {
+    if (own.fml && packet.channel === 'FML|HS') return // forge.js reports it
     const data = Buffer.isBuffer(packet.data) ? packet.data : Buffer.from([].concat(packet.data).join('\0'))
     said('plugin', { channel: packet.channel, hex: data.toString('hex') })
   })

@@ -5,16 +5,17 @@
 // the real client does: Client Settings and MC|Brand after every Join Game, Position And Look after every clientbound one),
 // status (true: asks for the server list entry only), lifetime (seconds), online: {sessionServer, id, accessToken}: logs in to
 // servers in online mode as the account with this UUID; with skipJoin without telling the session server, with from (an
-// address of this machine) telling it from there.
+// address of this machine) telling it from there; fml: {…}: a client with mods, see forge.js.
 //
 // Events: connected, login {uuid,name}, join {entityId,dimension,gameMode,levelType}, respawn {dimension}, chat {text,raw},
 // keep_alive {id}, tab {name,online}, score/objective…: packet {name,…}, plugin {channel,hex}, kick {phase,text,raw},
-// status {data}, end {reason}, error {message}.
+// status {data}, end {reason}, error {message}; with fml those in forge.js, and FML|HS and FORGE are no plugin event.
 // Commands: chat {text}, packet {name,params}, raw {hex}: one frame's id and payload, bytes {hex}: as they are,
 // plugin {channel,hex}, register {channels}, pause_keep_alive, resume_keep_alive, pause_reading, resume_reading, quit, kill.
 
 const http = require('http')
 const mc = require('minecraft-protocol')
+const forge = require('./forge')
 const { options, emit, serve, plain, hex } = require('./lines')
 
 const own = options()
@@ -45,13 +46,16 @@ function play () {
     auth: own.online ? signedIn : 'offline',
     sessionServer: own.online && own.online.sessionServer,
     agent: own.online && own.online.from && new http.Agent({ localAddress: own.online.from }),
-    fakeHost: own.virtualHost,
+    fakeHost: forge.markedHost(own.virtualHost || target.host, own.fml),
+    customPackets: own.fml && forge.extendedPackets(),
     hideErrors: true,
     // Ours below: the library's would give up by itself after 30 s and cannot be paused.
     keepAlive: false
   })
   const vanilla = own.vanilla !== false
   let answering = true
+  // Its listeners come first: a client with mods tells its channels before it joins.
+  const isForge = own.fml ? forge.player(client, own.fml, emit) : () => false
 
   client.on('connect', () => emit('connected', {}))
   client.on('success', packet => emit('login', { uuid: packet.uuid, name: packet.username }))
@@ -60,7 +64,7 @@ function play () {
     // The library sends neither by itself on 1.7.
     if (vanilla) {
       client.write('settings', { locale: 'en_GB', viewDistance: 10, chatFlags: 0, chatColors: true, difficulty: 2, showCape: true })
-      client.write('custom_payload', { channel: 'MC|Brand', data: Buffer.from('vanilla') })
+      client.write('custom_payload', { channel: 'MC|Brand', data: Buffer.from(own.fml ? 'fml,forge' : 'vanilla') })
     }
   })
   client.on('respawn', packet => emit('respawn', packet))
@@ -75,6 +79,7 @@ function play () {
   })
   client.on('player_info', packet => emit('tab', { name: packet.playerName, online: packet.online }))
   client.on('custom_payload', packet => {
+    if (isForge(packet)) return
     // For REGISTER the library's own channel code has replaced the bytes by a list.
     const data = Buffer.isBuffer(packet.data) ? packet.data : Buffer.from([].concat(packet.data).join('\0'))
     emit('plugin', { channel: packet.channel, hex: data.toString('hex') })

@@ -80,6 +80,30 @@ pub enum Seen {
     Status {
         data: Value,
     },
+    /// The handshake of a client with mods has come here.
+    ForgePhase {
+        phase: String,
+    },
+    /// Server Hello.
+    ForgeHello {
+        dimension: i32,
+    },
+    /// The server's mods: id and version.
+    ForgeMods {
+        mods: Vec<(String, String)>,
+    },
+    /// Mod Id Data.
+    ForgeIds {
+        bytes: usize,
+        sha256: String,
+    },
+    /// Handshake Reset, in a phase in which a client takes it.
+    ForgeReset,
+    /// A dimension was registered.
+    ForgeDimension {
+        dimension: i32,
+        provider: i32,
+    },
     End {
         reason: String,
     },
@@ -161,6 +185,27 @@ pub enum Served {
         conn: u32,
         id: i64,
         known: bool,
+    },
+    /// The handshake with a client with mods has come here: this is the last that was said ("stalled_…", "closed_…": was not).
+    ForgePhase {
+        conn: u32,
+        phase: String,
+    },
+    /// The client's mods: id and version.
+    ForgeMods {
+        conn: u32,
+        mods: Vec<(String, String)>,
+    },
+    /// The client acknowledged.
+    ForgeAck {
+        conn: u32,
+        phase: i8,
+    },
+    /// Mod Id Data has been sent.
+    ForgeIds {
+        conn: u32,
+        bytes: usize,
+        sha256: String,
     },
     /// Any other packet of the player's.
     Packet {
