@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moonbridge_proto::telemetry::metrics::{KeyValue, Meter, meter};
 use moonbridge_proto::telemetry::names;
@@ -38,37 +38,41 @@ impl Tally {
     }
 }
 
-/// Makes the node's instruments. They read nothing once the node is gone.
+/// Makes the node's instruments. They keep what was counted, not the node: its last totals are read when it has ended.
 pub(crate) fn export(node: &Arc<Node>, cipher: Vec<Arc<Counters>>) {
     let meter = meter();
     sessions(&meter, node);
-    connections(&meter, node);
+    connections(&meter, node.tally.clone());
     encryption(&meter, cipher.into());
 }
 
 fn sessions(meter: &Meter, node: &Arc<Node>) {
-    type Read = fn(&Node) -> u64;
-    let gauges: [(&'static str, &'static str, &'static str, Read); 2] = [
-        (names::SESSIONS, "{session}", "Sessions of this node now", |node| node.registry.len() as u64),
-        (names::NETWORK_PLAYERS, "{player}", "Players on the whole network", |node| node.players().into()),
-    ];
-    for (name, unit, description, read) in gauges {
-        let read = of(node, read);
-        let gauge = meter.u64_observable_gauge(name).with_unit(unit).with_description(description);
-        gauge.with_callback(move |observer| read().into_iter().for_each(|value| observer.observe(value, &[]))).build();
-    }
-    let read = of(node, |node| node.tally.began.load(Ordering::Relaxed));
+    let registry = node.registry.clone();
+    let now = meter.u64_observable_gauge(names::SESSIONS).with_unit("{session}").with_description("Sessions of this node now");
+    now.with_callback(move |observer| observer.observe(registry.len() as u64, &[])).build();
+
+    let tally = node.tally.clone();
     let began = meter.u64_observable_counter(names::SESSIONS_BEGAN).with_unit("{session}").with_description("Sessions that came to play");
-    began.with_callback(move |observer| read().into_iter().for_each(|value| observer.observe(value, &[]))).build();
+    began.with_callback(move |observer| observer.observe(tally.began.load(Ordering::Relaxed), &[])).build();
+
+    let node = Arc::downgrade(node);
+    let network = meter.u64_observable_gauge(names::NETWORK_PLAYERS).with_unit("{player}");
+    network
+        .with_description("Players on the whole network, as the server list shows them")
+        .with_callback(move |observer| {
+            if let Some(node) = node.upgrade() {
+                observer.observe(node.players().into(), &[]);
+            }
+        })
+        .build();
 }
 
-fn connections(meter: &Meter, node: &Arc<Node>) {
-    let read = of(node, |node| node.tally.failures().clone());
+fn connections(meter: &Meter, tally: Arc<Tally>) {
     let counter = meter.u64_observable_counter(names::CONNECTIONS_FAILED).with_unit("{connection}");
     let counter = counter.with_description("Connections that ended by trouble, or by a peer's hanging up before play");
     counter
         .with_callback(move |observer| {
-            for ([phase, side, kind], count) in read().unwrap_or_default() {
+            for ([phase, side, kind], count) in tally.failures().clone() {
                 let labels = [(names::PHASE, phase), (names::SIDE, side), (names::KIND, kind)];
                 observer.observe(count, &labels.map(|(name, value)| KeyValue::new(name, value)));
             }
@@ -102,10 +106,4 @@ fn encryption(meter: &Meter, workers: Arc<[Arc<Counters>]>) {
 
 fn sum(workers: &[Arc<Counters>], counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
     workers.iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
-}
-
-/// How to read something of the node, as long as there is one. A collector's thread does not keep it.
-fn of<T, R: Fn(&Node) -> T>(node: &Arc<Node>, read: R) -> impl Fn() -> Option<T> + use<T, R> {
-    let node: Weak<Node> = Arc::downgrade(node);
-    move || node.upgrade().map(|node| read(&node))
 }

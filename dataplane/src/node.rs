@@ -34,7 +34,7 @@ pub struct Node {
     /// What candidates may hold of the node's memory, in units of [`BUDGET_UNIT`].
     pub(crate) transfer_budget: Arc<Semaphore>,
     /// What became of its connections.
-    pub(crate) tally: Tally,
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Node {
@@ -52,7 +52,7 @@ impl Node {
             players_elsewhere: AtomicU32::new(0),
             drained: AtomicBool::new(false),
             shutdown,
-            tally: Tally::default(),
+            tally: Arc::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the benchmarks are made of: a load that checks every echo, the backend that echoes, the processes around them,
 //! and what is measured of them. `testing/benchmarks/README.md` says how to run and read them.
 
+pub mod cipher;
 pub mod echo;
 pub mod frames;
 mod incoming;

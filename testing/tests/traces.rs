@@ -82,7 +82,7 @@ async fn a_transfer_is_one_trace_from_the_cli_to_the_node() {
 /// A whole little session: login, transfer, chat, and the end of all processes, in the time it takes without a collector.
 async fn session_with(endpoint: &str) {
     let (mut one, mut two, [one_address, two_address]) = two_backends().await;
-    let export = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)];
+    let export = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), ("OTEL_METRIC_EXPORT_INTERVAL", "50")];
     let up = Up::start_with(&["--backend", &format!("one={one_address}"), "--backend", &format!("two={two_address}")], &export).await;
     let mut player = Player::join(Kind::Npm, up.listen.port(), "Alice", json!({}));
     player.in_world().await;

@@ -54,7 +54,7 @@ pub const SIDE: &str = "moonbridge.side";
 /// Attribute: which kind of trouble; one of a bounded set.
 pub const KIND: &str = "moonbridge.kind";
 /// Attribute: how many streams were encrypted side by side: `1`, `2`, `3-4`, `5-8`, `9-16` or `17+`.
-pub const STREAMS: &str = "moonbridge.cipher.streams";
+pub const STREAMS: &str = "moonbridge.streams";
 
 /// Attribute: the session's id.
 pub const SESSION_ID: &str = "moonbridge.session.id";

@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::cipher::Cipher;
 use super::frames::Frames;
 use super::login;
 use super::measure::{Gauges, Usage};
@@ -69,6 +70,8 @@ pub struct Measured {
     pub latency: Histogram<u64>,
     /// CPU time and TCP segments in that time.
     pub usage: Usage,
+    /// What encrypting came to in about that time.
+    pub cipher: Option<Cipher>,
     /// Frames checked over the whole phase, warm-up and end included.
     pub checked: u64,
 }
@@ -97,7 +100,7 @@ pub async fn run(
     target: SocketAddr,
     prefix: &str,
     load: &Load,
-    gauges: &Gauges,
+    gauges: &Gauges<'_>,
     session_server: Option<&SessionServer>,
 ) -> anyhow::Result<Measured> {
     let shared = Rc::new(Shared {
@@ -130,12 +133,18 @@ pub async fn run(
         }
     }
 
-    undisturbed(&mut running, load.warmup).await?;
+    undisturbed(&mut running, sleep(load.warmup)).await?;
+    let cipher = undisturbed(&mut running, cipher(gauges)).await??;
     let (before, usage, start) = (shared.frames.get(), gauges.read()?, Instant::now());
     shared.recording.set(true);
-    undisturbed(&mut running, load.duration).await?;
+    undisturbed(&mut running, sleep(load.duration)).await?;
     shared.recording.set(false);
     let (elapsed, usage, frames) = (start.elapsed(), gauges.read()?.since(&usage), shared.frames.get() - before);
+
+    let cipher = match cipher {
+        Some(before) => undisturbed(&mut running, self::cipher(gauges)).await??.map(|after| after.since(&before)),
+        None => None,
+    };
 
     shared.stopping.set(true);
     let mut checked = 0;
@@ -148,13 +157,20 @@ pub async fn run(
     last.await.map_err(|_| anyhow!("the last echoes did not come within {LAST_ECHOES:?}")).flatten()?;
     ensure!(frames > 0, "not one frame came");
     let latency = shared.latency.borrow().clone();
-    Ok(Measured { elapsed, frames, latency, usage, checked })
+    Ok(Measured { elapsed, frames, latency, usage, cipher, checked })
 }
 
-/// Waits for `time`, unless a player fails before.
-async fn undisturbed(running: &mut JoinSet<anyhow::Result<u64>>, time: Duration) -> anyhow::Result<()> {
+async fn cipher(gauges: &Gauges<'_>) -> anyhow::Result<Option<Cipher>> {
+    match gauges.metrics {
+        Some(collector) => Cipher::read(collector).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Waits for `until`, unless a player fails before.
+async fn undisturbed<T>(running: &mut JoinSet<anyhow::Result<u64>>, until: impl Future<Output = T>) -> anyhow::Result<T> {
     tokio::select! {
-        () = sleep(time) => Ok(()),
+        reached = until => Ok(reached),
         Some(ended) = running.join_next() => match ended? {
             Ok(_) => bail!("a player ended early"),
             Err(error) => Err(error),

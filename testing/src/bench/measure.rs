@@ -4,16 +4,20 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use crate::collector::Collector;
+
 /// One tick of /proc/PID/stat: the kernel's USER_HZ is 100 on every architecture that a node runs on (proc(5)).
 const TICK: Duration = Duration::from_millis(10);
 
 /// Which processes are looked at; the default looks at none but this one.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Gauges {
+#[derive(Clone, Copy, Default)]
+pub struct Gauges<'a> {
     /// The proxy between player and backend, if there is one.
     pub proxy: Option<u32>,
     /// The backend, if it is a process of its own.
     pub backend: Option<u32>,
+    /// Where the proxy's metrics go, if they are of interest.
+    pub metrics: Option<&'a Collector>,
 }
 
 /// What has been used so far, or between two readings.
@@ -29,7 +33,7 @@ pub struct Usage {
     pub segments: u64,
 }
 
-impl Gauges {
+impl Gauges<'_> {
     /// What has been used so far.
     pub fn read(&self) -> anyhow::Result<Usage> {
         Ok(Usage {
@@ -90,13 +94,14 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_read() {
-        let before = Gauges { proxy: Some(std::process::id()), backend: None }.read().unwrap();
+        let gauges = Gauges { proxy: Some(std::process::id()), ..Gauges::default() };
+        let before = gauges.read().unwrap();
         let mut work = 1u64;
         let start = std::time::Instant::now();
         while start.elapsed() < Duration::from_millis(60) {
             work = std::hint::black_box(work.wrapping_mul(3));
         }
-        let used = Gauges { proxy: Some(std::process::id()), backend: None }.read().unwrap().since(&before);
+        let used = gauges.read().unwrap().since(&before);
         assert!(used.client > Duration::ZERO && used.proxy.unwrap() > Duration::ZERO, "{used:?}");
     }
 }

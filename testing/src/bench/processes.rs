@@ -12,13 +12,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::admin_service_client::AdminServiceClient;
-use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 use super::login;
+use crate::collector::Collector;
+use crate::session_server::SessionServer;
 
 /// How long a process may take until it serves.
 const START: Duration = Duration::from_secs(20);
+
+/// How often the metrics of a node in online mode are read.
+pub const METRICS: Duration = Duration::from_millis(500);
 
 /// A process of ours; dropping it ends it.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ impl Process {
             }
             None => pinned = Command::new(command.get_program()),
         }
-        pinned.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
+        pinned.args(command.get_args()).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
         let child = pinned.spawn().with_context(|| format!("starting {:?}", pinned.get_program()))?;
         Ok(Process { child, name, log })
     }
@@ -95,7 +99,7 @@ pub struct Network {
 }
 
 /// How a [`Network`] is set up.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The `moonbridge` binary.
     pub binary: &'a Path,
@@ -105,33 +109,58 @@ pub struct Setup<'a> {
     pub workers: usize,
     /// The CPU of the node, if it is to have one.
     pub node_cpu: Option<usize>,
+    /// Set for a node that asks its players who they are, and encrypts.
+    pub online: Option<Online<'a>>,
+}
+
+/// How a node of online mode is set up.
+#[derive(Clone, Copy)]
+pub struct Online<'a> {
+    /// Whom it asks.
+    pub session_server: &'a SessionServer,
+    /// Who gets its metrics, every [`METRICS`].
+    pub collector: &'a Collector,
+    /// Whether it encrypts many sessions together, or each alone.
+    pub together: bool,
 }
 
 impl Network {
     /// Starts both and waits until a player can log in.
-    pub async fn start(setup: Setup<'_>, dir: &TempDir) -> anyhow::Result<Self> {
+    pub async fn start(setup: Setup<'_>, dir: &Path) -> anyhow::Result<Self> {
         let (control_address, address) = (free_port()?, free_port()?);
-        let data = dir.path().join("store");
+        let data = dir.join("store");
         fs::create_dir_all(&data)?;
-        let control_file = dir.path().join("controlplane.toml");
+        let control_file = dir.join("controlplane.toml");
         fs::write(&control_file, format!("listen = \"{control_address}\"\n[store]\nembedded = {{ data_dir = {data:?} }}\n"))?;
         let mut control = Process::start(
             "controlplane",
             Command::new(setup.binary).arg("controlplane").arg("--config").arg(&control_file),
             None,
-            dir.path(),
+            dir,
         )?;
         within(START, "set up the route", &mut control, || configure(control_address, setup.backend)).await?;
 
-        let node_file = dir.path().join("dataplane.toml");
-        fs::write(
-            &node_file,
-            format!("name = \"bench\"\nlisten = \"{address}\"\ncontrol = [\"http://{control_address}\"]\nworkers = {}\n", setup.workers),
-        )?;
-        let command = &mut Command::new(setup.binary);
-        let mut node = Process::start("dataplane", command.arg("dataplane").arg("--config").arg(&node_file), setup.node_cpu, dir.path())?;
-        within(START, "log in through the node", &mut node, || async move { login::player(address, "bench_start", None).await.map(drop) })
-            .await?;
+        let node_file = dir.join("dataplane.toml");
+        let mut config =
+            format!("name = \"bench\"\nlisten = \"{address}\"\ncontrol = [\"http://{control_address}\"]\nworkers = {}\n", setup.workers);
+        if let Some(Online { session_server, collector, together }) = setup.online {
+            config.push_str(&format!(
+                "authentication = \"online\"\nencrypt_together = {together}\nsession_server = {{ url = {:?} }}\n\
+                 telemetry = {{ otlp_endpoint = {:?} }}\n",
+                session_server.url(),
+                collector.endpoint(),
+            ));
+        }
+        fs::write(&node_file, config)?;
+        let mut command = Command::new(setup.binary);
+        command.arg("dataplane").arg("--config").arg(&node_file);
+        command.env("OTEL_METRIC_EXPORT_INTERVAL", METRICS.as_millis().to_string());
+        let mut node = Process::start("dataplane", &command, setup.node_cpu, dir)?;
+        let session_server = setup.online.map(|online| online.session_server);
+        within(START, "log in through the node", &mut node, || async move {
+            login::player(address, "bench_start", session_server).await.map(drop)
+        })
+        .await?;
         Ok(Network { node, address, _control: control })
     }
 }
