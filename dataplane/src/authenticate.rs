@@ -8,7 +8,7 @@ mod profile;
 mod refusal;
 mod session_server;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;

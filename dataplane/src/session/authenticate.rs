@@ -53,7 +53,7 @@ pub(super) async fn interrupted(conn: &mut Conn, phase: Phase, deadline: Instant
     let left = || Turned { text: None, error: SessionError::new(phase, Side::Player, Kind::Closed, "the player left") };
     if conn.is_encrypted() {
         return match conn.frame(STRANGER_FRAME, deadline).await {
-            Ok(frame) if frame.id == ENCRYPTION_RESPONSE => unasked("Your client sent a second encryption response."),
+            Ok(frame) if frame.id == ENCRYPTION_RESPONSE => misbehaved("Your client sent a second encryption response."),
             Ok(_) | Err(Trouble::Frame(_)) => garbled(),
             // Whoever is waited for has the same deadline, and more to say.
             Err(Trouble::TimedOut(_)) => pending().await,
@@ -64,7 +64,7 @@ pub(super) async fn interrupted(conn: &mut Conn, phase: Phase, deadline: Instant
     while conn.inbox().len() < STRANGER_FRAME {
         match frame::first(conn.inbox(), STRANGER_FRAME) {
             Ok(Some(frame)) if frame.id == ENCRYPTION_RESPONSE && packets::read_encryption_response(frame.payload).is_ok() => {
-                return unasked("Your client sent an encryption response, but this network did not ask for one.");
+                return unasked_response();
             }
             _ => {}
         }
@@ -84,13 +84,18 @@ fn trouble(trouble: Trouble) -> Turned {
     Turned::trouble(Phase::Authenticate, trouble)
 }
 
-fn unasked(text: &str) -> Turned {
+/// An Encryption Response to nothing.
+pub(super) fn unasked_response() -> Turned {
+    misbehaved("Your client sent an encryption response that it was not asked for.")
+}
+
+fn misbehaved(text: &str) -> Turned {
     Turned::new(Phase::Authenticate, Side::Player, Kind::Malformed, text)
 }
 
 /// A client that does not encrypt, or with another secret: what it sends decrypts to anything.
 fn garbled() -> Turned {
-    unasked("What your client sends cannot be read: it is not encrypted as it should be.")
+    misbehaved("What your client sends cannot be read: it is not encrypted as it should be.")
 }
 
 /// The response of the client is not one to this request.
@@ -100,9 +105,9 @@ fn wrong(conn: &mut Conn, bad: BadResponse) -> Turned {
             if let Some(secret) = secret {
                 conn.encrypt(&secret);
             }
-            unasked("Your client's encryption response is wrong: it does not hold the verify token that it was sent.")
+            misbehaved("Your client's encryption response is wrong: it does not hold the verify token that it was sent.")
         }
-        BadResponse::Secret => unasked("Your client's encryption response is wrong: its shared secret does not have 16 bytes."),
+        BadResponse::Secret => misbehaved("Your client's encryption response is wrong: its shared secret does not have 16 bytes."),
         BadResponse::Unread => {
             let text = "This proxy is too busy to log you in. Please join again.";
             Turned::new(Phase::Authenticate, Side::Control, Kind::Unavailable, text)

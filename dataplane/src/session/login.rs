@@ -9,12 +9,12 @@ use moonbridge_proto::snapshot::Snapshot;
 use moonbridge_protocol::login;
 use moonbridge_protocol::name::{offline_uuid, valid_name};
 use moonbridge_protocol::text::Text;
-use moonbridge_protocol::version::{LOGIN_START, Version};
+use moonbridge_protocol::version::{ENCRYPTION_RESPONSE, LOGIN_START, Version};
 use moonbridge_protocol::wire::WireError;
 use tokio::time::Instant;
 
 use super::STRANGER_FRAME;
-use super::authenticate::prove;
+use super::authenticate::{prove, unasked_response};
 use super::handshake::Hello;
 use crate::authenticate::{Authenticator, Profile};
 use crate::backend::Player;
@@ -62,6 +62,9 @@ pub(super) async fn identify(
         return Err(Turned::new(Phase::Login, Side::Player, Kind::Version, &text));
     };
     let frame = conn.frame(STRANGER_FRAME, deadline).await.map_err(trouble)?;
+    if frame.id == ENCRYPTION_RESPONSE {
+        return Err(unasked_response());
+    }
     if frame.id != LOGIN_START {
         return Err(trouble(Trouble::Unexpected { id: frame.id, expected: "Login Start" }));
     }

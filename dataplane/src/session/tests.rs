@@ -1,6 +1,7 @@
 //! Sessions from outside: what a scripted player and scripted backends see of the node between them.
 
 mod allocations;
+mod online;
 mod stage;
 
 use std::time::Duration;
