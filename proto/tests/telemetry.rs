@@ -190,6 +190,26 @@ async fn ids_exist_without_a_collector() {
     assert_eq!(below.finish(time(0), time(1), trace::ok()).trace_id().to_string(), first.trace_id());
 }
 
+#[tokio::test]
+async fn metrics_are_read_for_nobody_who_was_not_asked_for() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let _one = alone().await;
+    let (address, _requests) = collector();
+    // With a collector of traces too: this process has said that it has no metrics.
+    for otlp_endpoint in [None, Some(format!("http://{address}"))] {
+        let guard = telemetry::init("moonbridge-test", Options { otlp_endpoint, ..Options::default() });
+        let reads = Arc::new(AtomicU64::new(0));
+        let counter = reads.clone();
+        let meter = telemetry::metrics::meter();
+        let instrument = meter.u64_observable_gauge(names::SESSIONS);
+        instrument.with_callback(move |observer| observer.observe(counter.fetch_add(1, Ordering::Relaxed), &[])).build();
+        one_span();
+        assert!(guard.flush(Duration::from_secs(20)).await);
+        assert_eq!(reads.load(Ordering::Relaxed), 0);
+    }
+}
+
 #[test]
 fn traceparents_are_read_as_w3c_says() {
     let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
