@@ -228,24 +228,6 @@ async fn candidates_that_hold_no_session_are_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn legacy_forwarding_tells_the_backend_who_the_player_is() {
-    let (mut one, argument) = backend("one").await;
-    let (mut two, two_argument) = backend("two").await;
-    let up = Up::start(&["--backend", &argument, "--backend", &two_argument, "--forwarding", "legacy"]).await;
-    let mut player = Player::join(Kind::Npm, up.listen.port(), "Alice", json!({ "virtualHost": "play.example.net" }));
-    player.in_world().await;
-    one.joined("Alice").await;
-    up.cli.ok(&["transfer", "start", "Alice", "--to", "two"]).await;
-    two.joined("Alice").await;
-    for backend in [&one, &two] {
-        let host = backend
-            .eventually("a handshake", |served| if let Served::Handshake { host, .. } = served { Some(host.clone()) } else { None })
-            .await;
-        assert_eq!(host, ["play.example.net", "127.0.0.1", "10920508d5d83eed93d292f193afe7d7"].join("\0"));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn admins_see_message_and_kick_players() {
     let (mut one, argument) = backend("one").await;
     let up = Up::start(&["--backend", &argument]).await;
