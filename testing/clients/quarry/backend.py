@@ -1,5 +1,6 @@
 """A server of protocol 4 or 5 (as the player asks) over quarry: options, events and commands are those of ../backend.js."""
 
+import json
 import logging
 import time
 
@@ -47,6 +48,12 @@ class Connection(ServerProtocol):
         super().packet_handshake(buff)
         mode = {"status": 1, "login": 2}[self.protocol_mode]
         self.said("handshake", host=self.connect_host, port=self.connect_port, protocol=self.protocol_version, next=mode)
+        # What BungeeCord's servers find in it; BungeeGuard's tokens are npm's to look at.
+        parts = self.connect_host.split("\0")
+        if len(parts) in (3, 4):
+            host, address, uuid = parts[:3]
+            properties = json.loads(parts[3]) if parts[3:] else []
+            self.said("forwarded", host=host, address=address, uuid=uuid, properties=properties)
 
     def packet_login_start(self, buff):
         buff.save()
