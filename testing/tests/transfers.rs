@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use moonbridge_testing::network::Up;
 use moonbridge_testing::peer::{Backend, Kind, Player, Seen, Served};
+use moonbridge_testing::session_server::{Account, SessionServer};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -14,37 +15,58 @@ struct Journey {
     /// Whether the player sends Client Settings after a Join Game, as the real client does.
     vanilla: bool,
     backends: Kind,
+    /// Whether the player proves who it is and is encrypted, and backends are told.
+    online: bool,
     round_trips: usize,
     /// How long the whole takes at least.
     lasts: Duration,
 }
 
+const OFFLINE: Journey =
+    Journey { player: Kind::Npm, vanilla: true, backends: Kind::Npm, online: false, round_trips: 4, lasts: Duration::from_secs(10) };
+const ONLINE: Journey = Journey { online: true, round_trips: 10, lasts: Duration::from_secs(12), ..OFFLINE };
+
 /// The main test: 20 round trips while a minute of keep-alives goes by.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_player_goes_there_and_back_twenty_times() {
-    journey(Journey { player: Kind::Npm, vanilla: true, backends: Kind::Npm, round_trips: 20, lasts: Duration::from_secs(62) }).await;
+    journey(Journey { round_trips: 20, lasts: Duration::from_secs(62), ..OFFLINE }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn quarry_player_and_backends() {
-    journey(Journey { player: Kind::Quarry, vanilla: true, backends: Kind::Quarry, round_trips: 4, lasts: Duration::from_secs(10) }).await;
+    journey(Journey { player: Kind::Quarry, backends: Kind::Quarry, ..OFFLINE }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn quarry_player_on_npm_backends() {
-    journey(Journey { player: Kind::Quarry, vanilla: true, backends: Kind::Npm, round_trips: 4, lasts: Duration::from_secs(10) }).await;
+    journey(Journey { player: Kind::Quarry, ..OFFLINE }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn protocol_4() {
-    journey(Journey { player: Kind::Quarry4, vanilla: true, backends: Kind::Quarry4, round_trips: 4, lasts: Duration::from_secs(10) })
-        .await;
+    journey(Journey { player: Kind::Quarry4, backends: Kind::Quarry4, ..OFFLINE }).await;
 }
 
 /// No Client Settings come: the player's old world ends by the time limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_no_settings() {
-    journey(Journey { player: Kind::Npm, vanilla: false, backends: Kind::Npm, round_trips: 2, lasts: Duration::from_secs(12) }).await;
+    journey(Journey { vanilla: false, round_trips: 2, lasts: Duration::from_secs(12), ..OFFLINE }).await;
+}
+
+/// Twenty transfers, and at each backend the same UUID and skin.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_online_player_keeps_its_uuid_and_skin() {
+    journey(ONLINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_online_quarry_player_keeps_its_uuid_and_skin() {
+    journey(Journey { player: Kind::Quarry, ..ONLINE }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_online_player_of_protocol_4_keeps_its_uuid_and_skin() {
+    journey(Journey { player: Kind::Quarry4, backends: Kind::Quarry4, ..ONLINE }).await;
 }
 
 /// Each line of chat, of either side, is one of these apart.
@@ -56,8 +78,18 @@ async fn journey(journey: Journey) {
     let two = json!({ "dimension": -1, "entityId": 100, "tab": ["§cCarla"], "keepAliveBase": 7 });
     let (mut one, one_port) = Backend::serve(journey.backends, "one", one).await;
     let (mut two, two_port) = Backend::serve(journey.backends, "two", two).await;
-    let up = Up::start(&["--backend", &format!("one=127.0.0.1:{one_port}"), "--backend", &format!("two=127.0.0.1:{two_port}")]).await;
-    let mut player = Player::join(journey.player, up.listen.port(), "Alice", json!({ "vanilla": journey.vanilla }));
+    let sessions = SessionServer::start().await;
+    let account = sessions.account("Alice");
+    let (url, backends) = (sessions.url(), [format!("one=127.0.0.1:{one_port}"), format!("two=127.0.0.1:{two_port}")]);
+    let mut arguments = vec!["--backend", &backends[0], "--backend", &backends[1]];
+    let mut options = json!({});
+    if journey.online {
+        arguments.extend(["--online", "--session-server", &url, "--forwarding", "legacy"]);
+        options = sessions.online(&account);
+    }
+    options["vanilla"] = json!(journey.vanilla);
+    let up = Up::start(&arguments).await;
+    let mut player = Player::join(journey.player, up.listen.port(), "Alice", options);
     player.in_world().await;
     one.joined("Alice").await;
     player.command("register", json!({ "channels": ["mod:a", "mod:b"] })).await;
@@ -114,6 +146,10 @@ async fn journey(journey: Journey) {
     check_chat_down(&player, &[&one, &two], journey.backends == Kind::Npm);
     check_channels(&[&one, &two]);
     check_keep_alives(&player, &[&one, &two], journey.lasts);
+    if journey.online {
+        check_identity(&[&one, &two], &account, 2 * journey.round_trips + 1);
+        assert_eq!(sessions.asked("Alice").len(), 1, "a transfer is no login");
+    }
     assert_eq!(up.stop().await, 0);
     let (reason, phase) = player.kicked().await;
     assert_eq!(phase, "play", "a node that is shut down says so: {reason:?}");
@@ -228,6 +264,19 @@ fn check_keep_alives(player: &Player, backends: &[&Backend], lasted: Duration) {
     let ids: Vec<i64> = player.all().iter().filter_map(|seen| if let Seen::KeepAlive { id } = seen { Some(*id) } else { None }).collect();
     assert!(!ids.contains(&0), "0 is the id of answers that nobody asked for");
     assert!(ids.len() as u64 >= lasted.as_secs() / 3, "{} keep-alives in {lasted:?}", ids.len());
+}
+
+/// Each time a backend was told the same of the player: what the session server says.
+fn check_identity(backends: &[&Backend], account: &Account, times: usize) {
+    let mut told = 0;
+    for served in backends.iter().flat_map(|backend| backend.all()) {
+        if let Served::Forwarded { address, uuid, properties, token, .. } = served {
+            assert_eq!((address.as_str(), uuid, token), ("127.0.0.1", account.undashed(), None));
+            assert_eq!(properties, account.properties);
+            told += 1;
+        }
+    }
+    assert_eq!(told, times);
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
