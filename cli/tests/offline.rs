@@ -57,6 +57,10 @@ fn usage_errors_name_the_argument_and_what_was_expected() {
         (&["up", "--control", "0.0.0.0:1"], &["--control", "loopback"]),
         (&["up", "--backend", "x"], &["--backend", "NAME=HOST:PORT"]),
         (&["up", "--listen", "nowhere"], &["--listen"]),
+        (&["up", "--listen", "0.0.0.0:0"], &["0.0.0.0:0", "any player's name", "--online", "--allow-offline-public"]),
+        (&["up", "--session-server", "http://127.0.0.1:1"], &["--online"]),
+        (&["up", "--online", "--session-server", "localhost:1"], &["--session-server", "expected http://HOST or https://HOST"]),
+        (&["up", "--online", "--session-server", "http://auth.example.net"], &["--session-server", "use https"]),
         (&["node", "list", "-o", "xml"], &["--output", "table, json, yaml"]),
         (&["nod"], &["nod"]),
     ] {
