@@ -8,8 +8,12 @@
 //! | `resources/routes/HOST` | `Route` |
 //! | `presence/nodes/NODE` | `Node`, under the node's lease |
 //! | `presence/streams/NODE` | the id of the newest stream of the node (text), under its lease: the fence of all its writes |
-//! | `presence/sessions/NODE/SESSION` | `Session`, under the node's lease |
+//! | `presence/sessions/NODE/SESSION` | `Session`, under the node's lease, from its claim on |
+//! | `claims/uuid/UUID`, `claims/name/NAME` | whose the player is: `NODE/SESSION` (text), under that node's lease |
 //! | `commands/ID` | `Command` |
+
+use moonbridge_proto::v1;
+use uuid::Uuid;
 
 pub(crate) const RESOURCES: &str = "resources/";
 pub(crate) const RESOURCES_REVISION: &str = "resources/revision";
@@ -20,6 +24,8 @@ pub(crate) const PRESENCE: &str = "presence/";
 pub(crate) const NODES: &str = "presence/nodes/";
 pub(crate) const STREAMS: &str = "presence/streams/";
 pub(crate) const SESSIONS: &str = "presence/sessions/";
+pub(crate) const CLAIMS_OF_UUIDS: &str = "claims/uuid/";
+pub(crate) const CLAIMS_OF_NAMES: &str = "claims/name/";
 pub(crate) const COMMANDS: &str = "commands/";
 
 pub(crate) fn backend(name: &str) -> String {
@@ -45,6 +51,19 @@ pub(crate) fn sessions_of(node: &str) -> String {
 
 pub(crate) fn session(node: &str, session: &str) -> String {
     format!("{SESSIONS}{node}/{session}")
+}
+
+/// Where the claims of a player lie, by UUID and by name.
+pub(crate) fn claims(session: &v1::Session) -> [String; 2] {
+    [format!("{CLAIMS_OF_UUIDS}{}", player(&session.player_uuid)), format!("{CLAIMS_OF_NAMES}{}", player(&session.player))]
+}
+
+/// A name or a UUID, however it is written, as the key of a look-up. No valid name is 32 characters long.
+pub(crate) fn player(player: &str) -> String {
+    match Uuid::try_parse(player) {
+        Ok(uuid) => uuid.simple().to_string(),
+        Err(_) => player.to_lowercase(),
+    }
 }
 
 pub(crate) fn command(id: &str) -> String {

@@ -2,16 +2,20 @@
 //! nodes that are gone.
 
 mod attachment;
+mod claims;
+mod sessions;
+#[cfg(test)]
+mod simulation;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moonbridge_proto::v1;
 use prost::Message;
 use tokio::sync::{Notify, watch};
-use uuid::Uuid;
 
 pub(crate) use attachment::{AttachError, Attachment};
+pub(crate) use claims::Claimed;
 
 use crate::follow::{self, View};
 use crate::keys::{self, PresenceKey};
@@ -32,8 +36,14 @@ struct State {
     nodes: HashMap<String, v1::Node>,
     /// The revision that the newest stream of each node began at.
     streams: HashMap<String, StoreRevision>,
-    /// By session id.
+    /// By session id; those that log in and those that are displaced, too.
     sessions: HashMap<String, Arc<v1::Session>>,
+    /// How many of them are shown.
+    shown: u32,
+    /// The displaced ones of each node.
+    displaced: BTreeMap<String, BTreeSet<String>>,
+    /// The newest revision that this is as of.
+    seen: StoreRevision,
     /// Session ids by player, lower-cased name and plain UUID.
     by_player: HashMap<String, BTreeSet<String>>,
     by_backend: HashMap<String, u32>,
@@ -61,13 +71,35 @@ impl Presence {
     /// How many sessions there are on nodes other than this one.
     pub(crate) fn players_elsewhere(&self, node: &str) -> u32 {
         let state = self.lock();
-        let own = state.by_node.get(node).copied().unwrap_or(0);
-        u32::try_from(state.sessions.len()).unwrap_or(u32::MAX).saturating_sub(own)
+        state.shown - state.by_node.get(node).copied().unwrap_or(0)
+    }
+
+    /// The sessions of this node that are to end, because their players logged in elsewhere.
+    pub(crate) fn displaced_on(&self, node: &str) -> BTreeSet<String> {
+        self.lock().displaced.get(node).cloned().unwrap_or_default()
+    }
+
+    /// Waits until this view has come to a revision and these sessions (`NODE/SESSION`) have ended.
+    pub(crate) async fn ended(&self, revision: StoreRevision, sessions: &[String]) {
+        let mut changes = self.players.subscribe();
+        loop {
+            changes.mark_unchanged();
+            // The sender lives as long as this.
+            if self.has_seen_ended(revision, sessions) || changes.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Turns true when the first listing is in.
     pub(crate) fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
+    }
+
+    fn has_seen_ended(&self, revision: StoreRevision, sessions: &[String]) -> bool {
+        let state = self.lock();
+        let is_there = |session: &String| session.split_once('/').is_some_and(|(_, id)| state.sessions.contains_key(id));
+        state.seen >= revision && !sessions.iter().any(is_there)
     }
 
     /// How many sessions are on this backend.
@@ -77,7 +109,7 @@ impl Presence {
 
     /// Every session on this backend.
     pub(crate) fn sessions_on(&self, backend: &str) -> Vec<Arc<v1::Session>> {
-        self.lock().sessions.values().filter(|session| session.backend == backend).cloned().collect()
+        self.lock().sessions.values().filter(|session| is_shown(session) && session.backend == backend).cloned().collect()
     }
 
     pub(crate) fn has_node(&self, id: &str) -> bool {
@@ -99,10 +131,10 @@ impl Presence {
         self.lock().streams.get(node).copied()
     }
 
-    /// The player's newest session, by name (any case) or UUID, as this replica knows it.
+    /// The player's session, by name (any case) or UUID, as this replica knows it.
     fn find(&self, player: &str) -> Option<Arc<v1::Session>> {
         let state = self.lock();
-        let ids = state.by_player.get(&player_key(player))?;
+        let ids = state.by_player.get(&keys::player(player))?;
         ids.iter().filter_map(|id| state.sessions.get(id)).max_by_key(|session| session.started_unix_ms).cloned()
     }
 
@@ -111,7 +143,7 @@ impl Presence {
     }
 }
 
-/// The newest session of each of these players (names in any case, or UUIDs): looked up in the view, and in the store if the view
+/// The session of each of these players (names in any case, or UUIDs): looked up in the view, and in the store if the view
 /// lacks one, since a player may have joined a moment ago through another replica.
 pub(crate) async fn find_players(
     presence: &Presence,
@@ -130,18 +162,15 @@ pub(crate) async fn find_players(
     Ok(known.into_iter().zip(players).map(|(known, player)| known.or_else(|| fresh.find(player))).collect())
 }
 
-/// Whether a session is this player's: name (any case) or UUID.
-pub(crate) fn is_player(session: &v1::Session, player: &str) -> bool {
-    let wanted = player_key(player);
-    wanted == player_key(&session.player) || wanted == player_key(&session.player_uuid)
+/// Whether others are to see a session: it is in play, and its player is not another's.
+pub(crate) fn is_shown(session: &v1::Session) -> bool {
+    !session.backend.is_empty() && !session.displaced
 }
 
-/// A name or a UUID, however it is written, as the key of a look-up. No valid name is 32 characters long.
-fn player_key(player: &str) -> String {
-    match Uuid::try_parse(player) {
-        Ok(uuid) => uuid.simple().to_string(),
-        Err(_) => player.to_lowercase(),
-    }
+/// Whether a session is this player's: name (any case) or UUID.
+pub(crate) fn is_player(session: &v1::Session, player: &str) -> bool {
+    let wanted = keys::player(player);
+    wanted == keys::player(&session.player) || wanted == keys::player(&session.player_uuid)
 }
 
 impl State {
@@ -188,16 +217,36 @@ impl State {
     }
 
     fn add_session(&mut self, id: &str, session: v1::Session) {
-        for player in player_keys(&session) {
+        if session.displaced {
+            self.displaced.entry(session.node_id.clone()).or_default().insert(id.to_owned());
+        }
+        if is_shown(&session) {
+            self.show(id, &session);
+        }
+        self.sessions.insert(id.to_owned(), Arc::new(session));
+    }
+
+    fn show(&mut self, id: &str, session: &v1::Session) {
+        self.shown += 1;
+        for player in player_keys(session) {
             self.by_player.entry(player).or_default().insert(id.to_owned());
         }
         *self.by_backend.entry(session.backend.clone()).or_default() += 1;
         *self.by_node.entry(session.node_id.clone()).or_default() += 1;
-        self.sessions.insert(id.to_owned(), Arc::new(session));
     }
 
     fn remove_session(&mut self, id: &str) {
         let Some(session) = self.sessions.remove(id) else { return };
+        if let Some(displaced) = self.displaced.get_mut(&session.node_id) {
+            displaced.remove(id);
+            if displaced.is_empty() {
+                self.displaced.remove(&session.node_id);
+            }
+        }
+        if !is_shown(&session) {
+            return;
+        }
+        self.shown -= 1;
         for player in player_keys(&session) {
             if let Some(ids) = self.by_player.get_mut(&player) {
                 ids.remove(id);
@@ -221,7 +270,7 @@ fn count_off(counts: &mut HashMap<String, u32>, key: &str) {
 }
 
 fn player_keys(session: &v1::Session) -> [String; 2] {
-    [player_key(&session.player), player_key(&session.player_uuid)]
+    [keys::player(&session.player), keys::player(&session.player_uuid)]
 }
 
 /// Keeps a [`Presence`] equal to the store.
@@ -238,8 +287,8 @@ impl Follower {
 }
 
 impl View for Follower {
-    fn reset(&mut self, entries: Vec<Entry>, _: StoreRevision) {
-        let mut fresh = State::default();
+    fn reset(&mut self, entries: Vec<Entry>, revision: StoreRevision) {
+        let mut fresh = State { seen: revision, ..State::default() };
         for entry in &entries {
             fresh.put(entry);
         }
@@ -254,6 +303,7 @@ impl View for Follower {
 
     fn apply(&mut self, batch: Batch) {
         let mut state = self.0.lock();
+        state.seen = state.seen.max(batch.revision);
         let mut gone = false;
         for event in batch.events {
             match event {
@@ -267,6 +317,8 @@ impl View for Follower {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn session(id: &str, player: &str, backend: &str, started: i64) -> Entry {

@@ -39,6 +39,11 @@ impl Snapshots {
         self.newest.subscribe()
     }
 
+    /// The network's settings now.
+    pub(crate) fn settings(&self) -> Settings {
+        self.newest.borrow().as_ref().map(|newest| newest.settings.clone()).unwrap_or_default()
+    }
+
     /// What a node needs that holds this revision, and where it brings it; `None` if it holds the newest (or there is none yet).
     pub(crate) fn push_from(&self, held: Option<&Revision>) -> Option<(Revision, Push)> {
         let newest = self.newest.borrow().clone()?;

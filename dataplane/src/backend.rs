@@ -182,6 +182,21 @@ pub(crate) async fn enter(backend: &Backend, player: &Player, until: Until, limi
     Ok(Entered { conn, held, join, times: Times { began, connected, entered: SystemTime::now() } })
 }
 
+/// Gives up an entering that is under way: whatever session it came to at the backend is closed, and that awaited for a while.
+pub(crate) async fn abandon(entering: impl Future<Output = Result<Entered, Refusal>>) {
+    let closed = async {
+        match entering.await {
+            Ok(entered) => conn::close(entered.conn.into_stream(), CLOSE).await,
+            Err(Refusal { closing: Some(closing), .. }) => {
+                // It panics in no case.
+                let _ = closing.await;
+            }
+            Err(_) => {}
+        }
+    };
+    let _ = timeout(CLOSE, closed).await;
+}
+
 async fn dial(address: &Address, limits: &Limits) -> Result<TcpStream, Refusal> {
     let failed = |detail: String| Refusal::new("dial_failed", format!("{address}: {detail}"));
     let deadline = limits.deadline.min(Instant::now() + limits.connect);

@@ -6,6 +6,7 @@
 mod authenticate;
 mod backend;
 mod cipher;
+pub mod claims;
 pub mod config;
 mod conn;
 pub mod control;

@@ -54,18 +54,35 @@ pub struct Outcome {
 /// Why a command did not get to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undeliverable {
-    /// No such session here.
+    /// No such session here, or none in play any more.
     Gone,
     /// Too many commands wait for it.
     Busy,
 }
 
-struct Live {
-    session: v1::Session,
-    /// None once the registry is closed.
-    commands: Option<mpsc::Sender<SessionCommand>>,
+/// A session, from the moment that it claims its player.
+pub(crate) struct Live {
+    pub(crate) claim: v1::Claim,
+    /// Once it is in play.
+    pub(crate) session: Option<v1::Session>,
+    /// None once the session is to end.
+    pub(crate) commands: Option<mpsc::Sender<SessionCommand>>,
+    /// Another session has claimed its player.
+    pub(crate) displaced: bool,
     /// Whoever takes the changes has been told of it.
-    told: bool,
+    pub(crate) told: bool,
+    /// Whose end its login waits for.
+    pub(crate) after: Vec<Uuid>,
+    /// Dropped when this session has ended.
+    pub(crate) waiters: Vec<oneshot::Sender<()>>,
+    /// Gets what the control plane says to its claim.
+    pub(crate) answer: Option<oneshot::Sender<v1::ClaimAnswer>>,
+}
+
+impl Live {
+    fn is_counted(&self) -> bool {
+        self.session.is_some() && !self.displaced
+    }
 }
 
 /// What changed since the last [`Registry::take_changes`], newest state only. Bounded by the sessions that are live or
@@ -78,47 +95,78 @@ struct Changes {
 }
 
 #[derive(Default)]
-struct State {
-    live: HashMap<Uuid, Live>,
-    closed: bool,
+pub(crate) struct State {
+    pub(crate) live: HashMap<Uuid, Live>,
+    /// Whose each player is, by UUID and by name in lower case (no name looks like a UUID).
+    pub(crate) by_player: HashMap<String, Uuid>,
+    /// Sessions in play that are not displaced.
+    counted: usize,
+    pub(crate) closed: bool,
     /// Kept only while somebody takes them.
     changes: Option<Changes>,
+    /// Claims that the control plane is to be asked about.
+    pub(crate) asks: Vec<Uuid>,
+    /// When the newest claim was made, in milliseconds since 1970: of two claims the later one has the larger number.
+    pub(crate) newest_claim: i64,
 }
 
-/// The live sessions of a node. Touched when a session begins, changes backend or ends, never for a frame.
+impl State {
+    /// The session is to end, its player is another's.
+    pub(crate) fn displace(&mut self, id: &Uuid) {
+        let Some(live) = self.live.get_mut(id) else { return };
+        self.counted -= usize::from(live.is_counted());
+        live.displaced = true;
+        live.commands = None;
+        for player in keys(&live.claim) {
+            if self.by_player.get(&player) == Some(id) {
+                self.by_player.remove(&player);
+            }
+        }
+    }
+}
+
+/// What a player is known by.
+pub(crate) fn keys(claim: &v1::Claim) -> [String; 2] {
+    [claim.player_uuid.clone(), claim.player.to_lowercase()]
+}
+
+/// The live sessions of a node. Touched when a session logs in, begins, changes backend or ends, never for a frame.
+///
+/// That a player has only one is in [`crate::claims`].
 #[derive(Default)]
 pub struct Registry {
     state: Mutex<State>,
     changed: Notify,
+    pub(crate) asked: Notify,
     attached: AtomicBool,
 }
 
-/// A session's entry in the registry, removed when dropped.
+/// A session's entry in the registry, removed when dropped: only then another session of its player may go to a backend.
 pub struct Registration {
-    registry: Arc<Registry>,
-    id: Uuid,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) id: Uuid,
     reason: &'static str,
-    /// The commands for this session; they end when the node shuts down ([`Registry::close`]).
+    /// The commands for this session; their end means that it is to end: the node shuts down ([`Registry::close`]), or it is
+    /// displaced ([`Registration::is_displaced`]).
     pub commands: mpsc::Receiver<SessionCommand>,
 }
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a session.
-    pub fn register(self: &Arc<Self>, id: Uuid, session: v1::Session) -> Registration {
+    /// Enters a session that has claimed its player.
+    pub(crate) fn enter(self: &Arc<Self>, state: &mut State, id: Uuid, claim: v1::Claim, after: Vec<Uuid>) -> Registration {
         let (sender, commands) = mpsc::channel(QUEUE);
-        let mut state = self.lock();
-        let sender = (!state.closed).then_some(sender);
-        state.live.insert(id, Live { session, commands: sender, told: false });
-        if let Some(changes) = &mut state.changes {
-            changes.set.insert(id);
+        for player in keys(&claim) {
+            state.by_player.insert(player, id);
         }
-        drop(state);
-        self.changed.notify_one();
-        Registration { registry: self.clone(), id, reason: "ended", commands }
+        let commands_in = (!state.closed).then_some(sender);
+        let live =
+            Live { claim, session: None, commands: commands_in, displaced: false, told: false, after, waiters: Vec::new(), answer: None };
+        state.live.insert(id, live);
+        Registration { registry: self.clone(), id, reason: "not_admitted", commands }
     }
 
     /// Ends the stream of commands of every session there is or will be: to a session, its end means that the node shuts down.
@@ -128,30 +176,38 @@ impl Registry {
         state.live.values_mut().for_each(|live| live.commands = None);
     }
 
-    /// How many sessions there are.
+    /// How many sessions are in play, one a player.
     pub fn len(&self) -> usize {
-        self.lock().live.len()
+        self.lock().counted
     }
 
-    /// Whether there are none.
+    /// Whether there are none, not even one that logs in.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.lock().live.is_empty()
     }
 
-    /// Every live session as it is now; from here on changes are kept for [`Registry::take_changes`].
-    pub fn subscribe(&self) -> Vec<v1::Session> {
+    /// Every live session as it is now, and the claims of those that still log in; from here on changes are kept for
+    /// [`Registry::take_changes`].
+    pub fn subscribe(&self) -> (Vec<v1::Session>, Vec<v1::Claim>) {
         let mut state = self.lock();
         state.changes = Some(Changes::default());
-        let tell = |live: &mut Live| {
+        let (mut sessions, mut claims) = (Vec::new(), Vec::new());
+        for live in state.live.values_mut() {
             live.told = true;
-            live.session.clone()
-        };
-        state.live.values_mut().map(tell).collect()
+            match &live.session {
+                Some(session) => sessions.push(session.clone()),
+                None => claims.push(live.claim.clone()),
+            }
+        }
+        (sessions, claims)
     }
 
-    /// Nobody takes changes any more: forget them.
+    /// Nobody takes changes any more, nor answers claims: forget them.
     pub fn unsubscribe(&self) {
-        self.lock().changes = None;
+        let mut state = self.lock();
+        state.changes = None;
+        state.asks.clear();
+        state.live.values_mut().for_each(|live| live.answer = None);
     }
 
     /// What changed since the last call (or [`Registry::subscribe`]); at most one event a session.
@@ -161,9 +217,11 @@ impl Registry {
         let Some(changes) = state.changes.as_mut().map(std::mem::take) else { return Vec::new() };
         let mut set = Vec::with_capacity(changes.set.len());
         for id in changes.set {
-            if let Some(live) = state.live.get_mut(&id) {
+            if let Some(live) = state.live.get_mut(&id)
+                && let Some(session) = &live.session
+            {
                 live.told = true;
-                set.push(Event::Set(live.session.clone()));
+                set.push(Event::Set(session.clone()));
             }
         }
         let ended = changes.ended.into_iter().map(|(id, reason)| Event::Ended(v1::SessionEnded { id: id.to_string(), reason }));
@@ -188,7 +246,8 @@ impl Registry {
     /// Hands a command to a session.
     pub fn command(&self, id: &Uuid, command: SessionCommand) -> Result<(), (Undeliverable, SessionCommand)> {
         let state = self.lock();
-        let Some(commands) = state.live.get(id).and_then(|live| live.commands.as_ref()) else { return Err((Undeliverable::Gone, command)) };
+        let in_play = state.live.get(id).filter(|live| live.session.is_some());
+        let Some(commands) = in_play.and_then(|live| live.commands.as_ref()) else { return Err((Undeliverable::Gone, command)) };
         commands.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(command) => (Undeliverable::Busy, command),
             mpsc::error::TrySendError::Closed(command) => (Undeliverable::Gone, command),
@@ -197,12 +256,29 @@ impl Registry {
 }
 
 impl Registration {
+    /// The session comes into play. When it started is the time of its claim.
+    pub fn begin(&mut self, session: v1::Session) {
+        let mut guard = self.registry.lock();
+        let state = &mut *guard;
+        if let Some(live) = state.live.get_mut(&self.id) {
+            live.after = Vec::new();
+            live.session = Some(v1::Session { started_unix_ms: live.claim.started_unix_ms, ..session });
+            state.counted += usize::from(live.is_counted());
+        }
+        self.reason = "ended";
+        self.has_changed(guard);
+    }
+
     /// The player is on this backend now.
     pub fn moved(&self, backend: &str) {
         let mut state = self.registry.lock();
-        if let Some(live) = state.live.get_mut(&self.id) {
-            live.session.backend = backend.to_owned();
+        if let Some(session) = state.live.get_mut(&self.id).and_then(|live| live.session.as_mut()) {
+            session.backend = backend.to_owned();
         }
+        self.has_changed(state);
+    }
+
+    fn has_changed(&self, mut state: MutexGuard<'_, State>) {
         if let Some(changes) = &mut state.changes {
             changes.set.insert(self.id);
         }
@@ -210,23 +286,33 @@ impl Registration {
         self.registry.changed.notify_one();
     }
 
-    /// Says why the session ends, for the event that the drop makes.
+    /// The session ends: it takes no more commands. Says why, for the event that the drop makes.
     pub fn ending(&mut self, reason: &'static str) {
         self.reason = reason;
+        self.commands.close();
+        while self.commands.try_recv().is_ok() {}
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut state = self.registry.lock();
-        let told = state.live.remove(&self.id).is_some_and(|live| live.told);
+        let mut guard = self.registry.lock();
+        let state = &mut *guard;
+        let Some(live) = state.live.remove(&self.id) else { return };
+        state.counted -= usize::from(live.is_counted());
+        for player in keys(&live.claim) {
+            if state.by_player.get(&player) == Some(&self.id) {
+                state.by_player.remove(&player);
+            }
+        }
         if let Some(changes) = &mut state.changes {
             changes.set.remove(&self.id);
-            if told {
+            if live.told {
                 changes.ended.insert(self.id, self.reason.to_owned());
             }
         }
-        drop(state);
+        drop(guard);
+        // Whoever waits for this end is told by the drop of `live`.
         self.registry.changed.notify_one();
     }
 }
@@ -244,7 +330,7 @@ mod tests {
 
     fn begin(registry: &Arc<Registry>) -> (Uuid, Registration) {
         let id = Uuid::now_v7();
-        (id, registry.register(id, session(id)))
+        (id, registry.register(session(id)))
     }
 
     fn taken(registry: &Registry) -> Vec<Event> {
@@ -255,7 +341,7 @@ mod tests {
     fn changes_are_coalesced_to_the_newest_state_of_each_session() {
         let registry = Arc::new(Registry::default());
         let (old, mut leaver) = begin(&registry);
-        assert_eq!(registry.subscribe(), [session(old)]);
+        assert_eq!(registry.subscribe().0, [session(old)]);
         assert!(taken(&registry).is_empty(), "what subscribe gave is no change");
 
         let (id, mover) = begin(&registry);
@@ -283,7 +369,7 @@ mod tests {
         registry.unsubscribe();
         let _live = begin(&registry);
         assert!(taken(&registry).is_empty());
-        assert_eq!(registry.subscribe().len(), 1);
+        assert_eq!(registry.subscribe().0.len(), 1);
     }
 
     #[test]

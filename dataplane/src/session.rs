@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! accept → handshake → status
-//!                    → login (→ authenticate) → admit → connect → play ⇄ transfer → end
+//!                    → login (→ authenticate) → admit → claim → connect → play ⇄ transfer → end
 //! ```
 //!
 //! One async function a phase; each takes the connection and the facts so far and gives more facts.
 
 mod authenticate;
+mod claim;
 mod connect;
 mod handshake;
 mod login;
@@ -101,13 +102,15 @@ async fn log_in(node: Arc<Node>, mut conn: Conn, hello: Hello, stranger: Strange
     let Stranger { address, place, authenticator, accepted } = stranger;
     let greeted = SystemTime::now();
     let deadline = Instant::now() + node.config.timeouts.login;
+    let id = Uuid::now_v7();
     let taken = async {
         let facts = login::identify(&mut conn, hello, address, authenticator.as_deref(), deadline).await?;
         let authenticated = SystemTime::now();
         let snapshot = login::admit(&node)?;
+        let mut registration = claim::claim(&node, &mut conn, id, &facts, &snapshot, deadline).await?;
         let admitted = SystemTime::now();
-        let entered = connect::first_backend(&mut conn, &node, &snapshot, &facts, deadline).await?;
-        Ok((facts, authenticated, admitted, entered))
+        let entered = connect::first_backend(&mut conn, &node, &snapshot, &facts, &mut registration, deadline).await?;
+        Ok((facts, authenticated, admitted, registration, entered))
     };
     let taken = tokio::select! {
         taken = taken => taken,
@@ -116,7 +119,7 @@ async fn log_in(node: Arc<Node>, mut conn: Conn, hello: Hello, stranger: Strange
             Err(login::Turned::new(Phase::Login, Side::Control, Kind::Closed, text))
         }
     };
-    let (facts, authenticated, admitted, (backend, entered)) = match taken {
+    let (facts, authenticated, admitted, mut registration, (backend, entered)) = match taken {
         Ok(taken) => taken,
         Err(login::Turned { text, error }) => {
             let mut last = Vec::new();
@@ -129,25 +132,20 @@ async fn log_in(node: Arc<Node>, mut conn: Conn, hello: Hello, stranger: Strange
     };
     drop(place);
     let playing = SystemTime::now();
-    let id = Uuid::now_v7();
     let context = SessionContext::begin(id, &facts, &backend, LoginTimes { accepted, greeted, authenticated, admitted, playing });
-    let registration = node.registry.register(
-        id,
-        v1::Session {
-            id: id.to_string(),
-            node_id: node.id.to_string(),
-            node_name: node.config.name.clone(),
-            player: facts.name.clone(),
-            player_uuid: facts.uuid.to_string(),
-            backend: backend.clone(),
-            host: moonbridge_proto::routing::normalise_host(&facts.host),
-            address: address.to_string(),
-            protocol: facts.version.protocol.unsigned_abs(),
-            started_unix_ms: accepted.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64),
-            trace_id: context.trace_id(),
-            ..v1::Session::default()
-        },
-    );
+    registration.begin(v1::Session {
+        id: id.to_string(),
+        node_id: node.id.to_string(),
+        node_name: node.config.name.clone(),
+        player: facts.name.clone(),
+        player_uuid: facts.uuid.to_string(),
+        backend: backend.clone(),
+        host: moonbridge_proto::routing::normalise_host(&facts.host),
+        address: address.to_string(),
+        protocol: facts.version.protocol.unsigned_abs(),
+        trace_id: context.trace_id(),
+        ..v1::Session::default()
+    });
     node.tally.began();
     tracing::info!(session = %id, trace = context.trace_id(), player = facts.name, %address, backend, "session begins");
     let start = Start { node, facts, registration, context, player: conn, backend, connection: entered.conn };

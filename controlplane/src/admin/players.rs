@@ -10,7 +10,7 @@ use tonic::Status;
 use super::page::page;
 use crate::commands::{self, sweeper};
 use crate::follow::list_all;
-use crate::presence::{find_players, is_player};
+use crate::presence::{find_players, is_player, is_shown};
 use crate::replica::Replica;
 use crate::{keys, status};
 
@@ -47,7 +47,8 @@ pub(super) async fn drain_node(replica: &Replica, request: v1::DrainNodeRequest)
 pub(super) async fn list_players(replica: &Replica, request: v1::ListPlayersRequest) -> Result<v1::ListPlayersResponse, Status> {
     let matches = |filter: &str, value: &str| filter.is_empty() || filter == value;
     let keep = |session: &v1::Session| {
-        matches(&request.backend, &session.backend)
+        is_shown(session)
+            && matches(&request.backend, &session.backend)
             && (matches(&request.node, &session.node_id) || request.node == session.node_name)
             && (request.player.is_empty() || is_player(session, &request.player))
     };

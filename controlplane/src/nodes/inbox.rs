@@ -7,9 +7,10 @@ use moonbridge_proto::v1::{self, CommandState, control_message};
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use super::claims::Held;
 use super::stream::{End, Out};
 use crate::commands::{self, Step};
-use crate::presence::{AttachError, Attachment};
+use crate::presence::{AttachError, Attachment, Claimed};
 use crate::replica::Replica;
 use crate::snapshots;
 use crate::store::StoreError;
@@ -25,6 +26,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) enum Item {
     Events(v1::SessionEvents),
     Command(v1::CommandUpdate),
+    Claim(v1::Claim),
     Node(Box<v1::Node>),
     InForce(v1::Revision),
     Nack(v1::Nack),
@@ -38,6 +40,8 @@ pub(super) struct Inbox<'a> {
     pub(super) out: Out,
     pub(super) items: mpsc::Receiver<Item>,
     pub(super) holding: Holding,
+    /// Where claims go on from here: see [`super::claims`].
+    pub(super) claims: mpsc::Sender<Held>,
 }
 
 /// What the node holds, as its acks and nacks say; the next write of its record brings it, whether or not the store was away when they
@@ -58,13 +62,17 @@ impl Inbox<'_> {
             if self.items.recv_many(&mut items, AT_ONCE).await == 0 {
                 return Err(End::Failed(Status::cancelled("the node's connection is gone")));
             }
-            let mut updates = Vec::new();
+            let (mut updates, mut claims) = (Vec::new(), Vec::new());
             for item in items.drain(..) {
                 if !matches!(item, Item::Command(_)) {
                     self.commands(std::mem::take(&mut updates)).await?;
                 }
+                if !matches!(item, Item::Claim(_)) {
+                    self.claim(std::mem::take(&mut claims)).await?;
+                }
                 match item {
                     Item::Command(update) => updates.push(update),
+                    Item::Claim(claim) => claims.push(claim),
                     Item::Events(events) => self.events(events).await?,
                     Item::Node(reported) => self.set_node(*reported).await?,
                     Item::InForce(revision) => {
@@ -86,7 +94,34 @@ impl Inbox<'_> {
                 }
             }
             self.commands(updates).await?;
+            self.claim(claims).await?;
         }
+    }
+
+    /// Claims players, in the order of the node's messages, so that the end of a session that came first has freed its player.
+    async fn claim(&mut self, claims: Vec<v1::Claim>) -> Result<(), End> {
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let policy = self.replica.snapshots.settings().duplicate_login;
+        let outcomes = loop {
+            if let Some(outcomes) = waited(self.attachment.claim(&*self.replica.store, &claims, policy).await).await? {
+                break outcomes;
+            }
+        };
+        for (session, claimed) in outcomes {
+            match claimed {
+                Claimed::Held { revision, after } => {
+                    let held = Held { session, revision, after };
+                    self.claims.send(held).await.map_err(|_| Status::cancelled("the node's connection is gone"))?;
+                }
+                Claimed::Refused | Claimed::Displaced => {
+                    let refused = v1::ClaimAnswer { session_id: session, held: false, players_elsewhere: 0 };
+                    self.out.send(control_message::Message::ClaimAnswer(refused)).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn events(&mut self, events: v1::SessionEvents) -> Result<(), End> {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
+use super::claims;
 use super::inbox::{Holding, Inbox, Item};
 use super::outbox::{Answer, Outbox};
 use crate::presence::{AttachError, Attachment};
@@ -22,6 +23,8 @@ use crate::store::{LeaseId, StoreError, StoreRevision};
 const INCOMING: usize = 128;
 /// Acks and nacks that wait; a node has one push to answer.
 const ANSWERS: usize = 8;
+/// Claims that wait to be waited for.
+const CLAIMS: usize = 128;
 /// Signs of life of the replica: at least every 3 s are promised.
 const HEARTBEAT: Duration = Duration::from_millis(1500);
 /// The network's status is sent at most so often.
@@ -45,7 +48,7 @@ impl From<Status> for End {
 impl From<AttachError> for End {
     fn from(error: AttachError) -> Self {
         Self::Failed(match error {
-            AttachError::Superseded => Status::aborted(error.to_string()),
+            AttachError::Superseded | AttachError::Contended => Status::aborted(error.to_string()),
             AttachError::Store(error) => status::store(error),
         })
     }
@@ -146,7 +149,7 @@ fn hello_node(replica: &Replica, hello: &v1::Hello) -> Result<v1::Node, Status> 
 /// Takes the node in, then serves it until the first of the loops ends.
 async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming: Streaming<v1::NodeMessage>, out: Out) -> Result<(), End> {
     let store = &*replica.store;
-    let attachment = Attachment::begin(store, node, hello.sessions, replica.lease).await?;
+    let attachment = Attachment::begin(store, node, hello.sessions, hello.claims, replica.lease).await?;
     let (lease, fence, id) = (attachment.lease(), attachment.fence(), attachment.node().id.clone());
     tracing::info!(node = attachment.node().name, id, lease, resumed = attachment.resumed, "a node is attached");
     let welcome = v1::Welcome {
@@ -163,7 +166,8 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
     let heard = AtomicU64::new(0);
     let outbox = Outbox::new(replica, id.clone(), hello.held.map(Into::into));
     let holding = Holding { revision: attachment.node().revision.clone(), ..Holding::default() };
-    let inbox = Inbox { replica, attachment, out: out.clone(), items: inbox, holding };
+    let (held, claims) = mpsc::channel(CLAIMS);
+    let inbox = Inbox { replica, attachment, out: out.clone(), items: inbox, holding, claims: held };
     let unread = items.clone();
     let held = Held { lease, node: &id, fence };
     tokio::try_join!(
@@ -171,6 +175,8 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
         inbox.run(hello.commands),
         outbox.run(&out, answered),
         tell_status(replica, &id, &out),
+        claims::answer(replica, &id, &out, claims),
+        claims::tell_displaced(replica, &id, &out),
         // A node that is not read because the inbox is full is not silent.
         keep_lease(replica, held, &heard, || unread.capacity() == 0),
     )?;
@@ -210,8 +216,7 @@ async fn read(
             }
             node_message::Message::Events(events) => permit.send(Item::Events(events)),
             node_message::Message::Command(update) => permit.send(Item::Command(update)),
-            // Nobody asks yet.
-            node_message::Message::Claim(_) => {}
+            node_message::Message::Claim(claim) => permit.send(Item::Claim(claim)),
             node_message::Message::Goodbye(_) => {
                 permit.send(Item::Goodbye);
                 // The inbox ends the stream when it has done what came before.

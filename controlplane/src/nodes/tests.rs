@@ -166,11 +166,11 @@ async fn an_ack_that_came_while_the_store_was_away_is_in_the_next_write() {
     let store = Arc::new(Fake::default());
     let replica = replica(&store, Duration::from_secs(10));
     let node = v1::Node { id: Uuid::now_v7().to_string(), name: "edge".to_owned(), ..v1::Node::default() };
-    let attachment = Attachment::begin(&*store, node.clone(), Vec::new(), replica.lease).await.expect("attached");
+    let attachment = Attachment::begin(&*store, node.clone(), Vec::new(), Vec::new(), replica.lease).await.expect("attached");
     let (sender, _messages) = mpsc::channel(8);
     let out = Out { sender, patience: SOON };
     let (items, inbox) = mpsc::channel(8);
-    let inbox = Inbox { replica: &replica, attachment, out, items: inbox, holding: Holding::default() };
+    let inbox = Inbox { replica: &replica, attachment, out, items: inbox, holding: Holding::default(), claims: mpsc::channel(1).0 };
     let revision = |number| v1::Revision { store_id: "fake".to_owned(), number };
     let test = async {
         let put = async |item| assert!(items.send(item).await.is_ok(), "the inbox is open");

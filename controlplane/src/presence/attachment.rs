@@ -3,16 +3,15 @@
 //! Everything lies under the node's lease, and every write compares the node's *fence*: a key that the newest stream has set.
 //! An older stream, on whatever replica, thus cannot write once a newer one has begun, nor after the lease has ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use moonbridge_proto::v1;
 use prost::Message;
 use uuid::Uuid;
 
-use crate::follow;
 use crate::keys;
-use crate::store::{Change, Committed, Compare, LeaseId, MAX_OPERATIONS, Store, StoreError, StoreRevision, Txn};
+use crate::store::{Change, Committed, Compare, LeaseId, Store, StoreError, StoreRevision, Txn};
 
 /// Why a node's presence could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +19,9 @@ pub(crate) enum AttachError {
     /// A newer stream of the node has begun, or its lease has ended.
     #[error("a newer stream of this node has begun, or its lease has ended")]
     Superseded,
+    /// Others keep getting in the way of a change.
+    #[error("others keep claiming the same player")]
+    Contended,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -30,18 +32,30 @@ pub(crate) struct Attachment {
     fence: StoreRevision,
     /// Whether the lease of an earlier stream went on.
     pub(crate) resumed: bool,
-    /// The sessions in the store.
-    sessions: HashSet<String>,
+    /// Its sessions in the store, by id.
+    pub(super) sessions: HashMap<String, Known>,
+}
+
+/// What this replica knows of a session in the store.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    /// Where its player's claims lie.
+    pub(super) claims: [String; 2],
+    /// The revision at which it made them; `None` if it is displaced.
+    pub(super) claimed: Option<StoreRevision>,
+    /// Whether it is in play.
+    pub(super) is_shown: bool,
 }
 
 impl Attachment {
     /// Takes the node over from any older stream, and makes the store's presence of it what the node says it is.
     ///
-    /// `node.lease_id` is the lease that the node had, or 0.
+    /// `node.lease_id` is the lease that the node had, or 0; `claims` are those of sessions that still log in.
     pub(crate) async fn begin(
         store: &dyn Store,
         mut node: v1::Node,
         sessions: Vec<v1::Session>,
+        claims: Vec<v1::Claim>,
         ttl: Duration,
     ) -> Result<Self, AttachError> {
         let kept = resume(store, &node).await?;
@@ -57,8 +71,8 @@ impl Attachment {
             Committed::Yes(revision) => revision,
             Committed::Conflict => return Err(AttachError::Superseded),
         };
-        let mut attachment = Self { node, fence, resumed: kept.is_some(), sessions: HashSet::new() };
-        attachment.replace_sessions(store, sessions).await?;
+        let mut attachment = Self { node, fence, resumed: kept.is_some(), sessions: HashMap::new() };
+        attachment.replace_sessions(store, sessions, claims).await?;
         Ok(attachment)
     }
 
@@ -81,7 +95,7 @@ impl Attachment {
             id: self.node.id.clone(),
             replica: self.node.replica.clone(),
             lease_id: self.node.lease_id,
-            sessions: u32::try_from(self.sessions.len()).unwrap_or(u32::MAX),
+            sessions: u32::try_from(self.sessions.values().filter(|known| known.is_shown).count()).unwrap_or(u32::MAX),
             ..node
         };
         if node != self.node {
@@ -91,76 +105,34 @@ impl Attachment {
         Ok(())
     }
 
-    /// Writes changes of sessions, in order. Done again after a failure it comes to the same.
-    pub(crate) async fn set_sessions(&mut self, store: &dyn Store, events: &[v1::SessionEvent]) -> Result<(), AttachError> {
-        let mut changes: HashMap<String, Change> = HashMap::new();
-        for event in events {
-            match &event.event {
-                Some(v1::session_event::Event::Set(session)) => {
-                    if let Some((key, change)) = self.put_session(session.clone()) {
-                        changes.insert(key, change);
-                    }
-                }
-                Some(v1::session_event::Event::Ended(ended)) => {
-                    let key = keys::session(&self.node.id, &ended.id);
-                    changes.insert(key.clone(), Change::Delete(key));
-                }
-                None => {}
-            }
-        }
-        self.commit_sessions(store, changes.into_values().collect()).await
-    }
-
-    async fn replace_sessions(&mut self, store: &dyn Store, sessions: Vec<v1::Session>) -> Result<(), AttachError> {
-        let mut wanted: HashMap<String, Change> = sessions.into_iter().filter_map(|session| self.put_session(session)).collect();
-        let (stored, _) = follow::list_all(store, &keys::sessions_of(&self.node.id)).await?;
-        let mut changes = Vec::new();
-        for entry in stored {
-            match wanted.get(&entry.key) {
-                // What is there already, under this lease, costs no write when a thousand nodes come back at once.
-                Some(Change::Put { value, lease, .. }) if *value == entry.value && *lease == entry.lease => {
-                    wanted.remove(&entry.key);
-                    self.sessions.insert(entry.key);
-                }
-                Some(_) => {}
-                None => changes.push(Change::Delete(entry.key)),
-            }
-        }
-        changes.extend(wanted.into_values());
-        self.commit_sessions(store, changes).await
-    }
-
-    /// The key and the change that enter a session; `None` for one whose id is none.
-    fn put_session(&self, mut session: v1::Session) -> Option<(String, Change)> {
-        if Uuid::try_parse(&session.id).is_err() {
-            tracing::warn!(node = self.node.name, id = session.id, "the node reports a session whose id is no UUID: ignored");
-            return None;
-        }
-        session.node_id.clone_from(&self.node.id);
-        session.node_name.clone_from(&self.node.name);
-        let key = keys::session(&self.node.id, &session.id);
-        Some((key.clone(), Change::Put { key, value: session.encode_to_vec(), lease: self.node.lease_id }))
-    }
-
-    async fn commit_sessions(&mut self, store: &dyn Store, changes: Vec<Change>) -> Result<(), AttachError> {
-        for changes in changes.chunks(MAX_OPERATIONS) {
-            self.commit(store, changes.to_vec()).await?;
-            for change in changes {
-                match change {
-                    Change::Put { key, .. } => self.sessions.insert(key.clone()),
-                    Change::Delete(key) => self.sessions.remove(key),
-                };
-            }
-        }
-        Ok(())
-    }
-
     async fn commit(&self, store: &dyn Store, changes: Vec<Change>) -> Result<(), AttachError> {
-        let compares = vec![Compare::Modified(keys::stream(&self.node.id), self.fence)];
+        match self.try_commit(store, Vec::new(), changes).await? {
+            Some(_) => Ok(()),
+            None => Err(AttachError::Superseded),
+        }
+    }
+
+    /// Makes these changes if these compares hold, and nobody has taken the node over. Gives the revision, or `None` for a conflict.
+    pub(super) async fn try_commit(
+        &self,
+        store: &dyn Store,
+        mut compares: Vec<Compare>,
+        changes: Vec<Change>,
+    ) -> Result<Option<StoreRevision>, AttachError> {
+        compares.push(Compare::Modified(keys::stream(&self.node.id), self.fence));
         match store.txn(Txn { compares, changes }).await {
-            Ok(Committed::Yes(_)) => Ok(()),
-            Ok(Committed::Conflict) | Err(StoreError::NoLease(_)) => Err(AttachError::Superseded),
+            Ok(Committed::Yes(revision)) => Ok(Some(revision)),
+            // Whose lease it was is seen at the next look.
+            Ok(Committed::Conflict) | Err(StoreError::NoLease(_)) => Ok(None),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// After a conflict: whether the node is still ours to write for.
+    pub(super) async fn check_fence(&self, store: &dyn Store) -> Result<(), AttachError> {
+        match store.get(&keys::stream(&self.node.id)).await? {
+            Some(fence) if fence.modified == self.fence => Ok(()),
+            _ => Err(AttachError::Superseded),
         }
     }
 }

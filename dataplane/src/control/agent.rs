@@ -10,6 +10,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use moonbridge_proto::snapshot::Revision;
 use moonbridge_proto::v1::{self, control_message::Message as Down, node_message::Message as Up};
 
+use uuid::Uuid;
+
 use super::commands::{Commands, Receive};
 use super::dispatch::{Dispatched, Running, dispatch};
 use super::push::Push;
@@ -46,13 +48,13 @@ impl Agent {
         Self { node, started_unix_ms: now_unix_ms(), lease_id: 0, commands, running, refused: None }
     }
 
-    /// The first message of a stream; `sessions` are all live ones.
-    pub(super) fn hello(&mut self, sessions: Vec<v1::Session>, now: Instant) -> Up {
+    /// The first message of a stream, with all live sessions and the claims of those that still log in.
+    pub(super) fn hello(&mut self, (sessions, claims): (Vec<v1::Session>, Vec<v1::Claim>), now: Instant) -> Up {
         while let Some(Some((id, outcome))) = self.running.next().now_or_never() {
             self.commands.finished(&id, 0, outcome, now);
         }
         let (node, lease_id, held, commands) = (self.describe(), self.lease_id, self.held(), self.commands.open(now));
-        Up::Hello(v1::Hello { node: Some(node), lease_id, held, sessions, commands, claims: Vec::new() })
+        Up::Hello(v1::Hello { node: Some(node), lease_id, held, sessions, commands, claims })
     }
 
     /// A message came.
@@ -74,7 +76,18 @@ impl Agent {
                 self.node.players_elsewhere.store(status.players_elsewhere, Ordering::Relaxed);
                 Vec::new()
             }
-            Down::Heartbeat(_) | Down::ClaimAnswer(_) | Down::Displaced(_) => Vec::new(),
+            Down::ClaimAnswer(answer) => {
+                self.node.registry.answered(answer);
+                Vec::new()
+            }
+            Down::Displaced(displaced) => {
+                // The end of one that has gone is on its way.
+                if let Ok(id) = Uuid::parse_str(&displaced.session_id) {
+                    self.node.registry.displace(&id);
+                }
+                Vec::new()
+            }
+            Down::Heartbeat(_) => Vec::new(),
         })
     }
 

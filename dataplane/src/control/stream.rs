@@ -172,6 +172,7 @@ impl Stream<'_> {
                     Err(_) => return self.gone().await,
                 },
                 () = node.registry.changed(), if takes_changes => self.presence.changed(Instant::now()),
+                () = node.registry.asked.notified(), if self.welcomed.is_some() => self.ask(Instant::now()),
                 Some((id, outcome)) = self.agent.running.next(), if !self.agent.running.is_empty() => {
                     self.ended(id, outcome, Instant::now());
                 }
@@ -260,6 +261,17 @@ impl Stream<'_> {
         let changes = self.agent.node.registry.take_changes();
         for batch in self.presence.batches(changes, now) {
             self.queue(Up::Events(batch));
+        }
+    }
+
+    /// Asks about claims. What is known to have ended goes first: a claim that it held is free then.
+    fn ask(&mut self, now: Instant) {
+        let asks = self.agent.node.registry.take_asks();
+        if self.presence.may_send() {
+            self.tell_changes(now);
+        }
+        for claim in asks {
+            self.queue(Up::Claim(claim));
         }
     }
 

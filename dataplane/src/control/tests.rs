@@ -38,7 +38,7 @@ impl Running {
 
     fn session(&self) -> (Uuid, Registration) {
         let id = Uuid::now_v7();
-        (id, self.node.registry.register(id, session(id)))
+        (id, self.node.registry.register(session(id)))
     }
 
     async fn stop(self) {

@@ -1,5 +1,7 @@
 //! The first backend: the route's candidates in turn, until one takes the player.
 
+use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
 
 use moonbridge_proto::routing::Usable;
@@ -9,11 +11,13 @@ use moonbridge_protocol::text::Text;
 use tokio::time::Instant;
 
 use super::authenticate::{interrupted, still_silent};
+use super::claim;
 use super::login::Turned;
 use crate::backend::{self, Entered, Limits, Player, Refusal, Until};
 use crate::conn::Conn;
 use crate::error::{Kind, Phase, SessionError, Side};
 use crate::node::Node;
+use crate::registry::Registration;
 
 /// Enters the first backend that takes the player, and only then sends the player its Login Success. Gives the backend's
 /// name and connection.
@@ -25,6 +29,7 @@ pub(super) async fn first_backend(
     node: &Arc<Node>,
     snapshot: &Snapshot,
     player: &Player,
+    registration: &mut Registration,
     deadline: Instant,
 ) -> Result<(String, Entered), Turned> {
     let decision = snapshot.route(&player.host);
@@ -45,19 +50,29 @@ pub(super) async fn first_backend(
         let now = Instant::now();
         let share = deadline.saturating_duration_since(now) / (usable.len() - index) as u32;
         let limits = Limits { connect: node.config.timeouts.connect, deadline: now + share, held: 0, budget: node.transfer_budget.clone() };
-        let entered = tokio::select! {
-            entered = backend::enter(backend, player, Until::LoginSuccess, limits) => entered,
-            turned = interrupted(conn, Phase::Connect, deadline) => return Err(turned),
+        let mut entering = pin!(backend::enter(backend, player, Until::LoginSuccess, limits));
+        let gone = tokio::select! {
+            entered = &mut entering => Ok(entered),
+            turned = interrupted(conn, Phase::Connect, deadline) => Err(turned),
+            () = registration.to_end() => Err(claim::ended(registration)),
+        };
+        let entered = match gone {
+            Ok(entered) => entered,
+            Err(turned) => {
+                // It may hold a session by now, and must have let go of it before the player's next login gets there.
+                backend::abandon(entering).await;
+                return Err(turned);
+            }
         };
         match entered {
             Ok(entered) => {
-                still_silent(conn)?;
-                let mut success = Vec::new();
-                packets::put_login_success(&mut success, player.version, player.uuid, &player.name);
-                conn.write(&success, deadline)
-                    .await
-                    .map_err(|trouble| Turned { text: None, error: SessionError::player(Phase::Connect, trouble) })?;
-                return Ok((backend.name.clone(), entered));
+                return match succeed(conn, player, deadline).await {
+                    Ok(()) => Ok((backend.name.clone(), entered)),
+                    Err(turned) => {
+                        backend::abandon(ready(Ok(entered))).await;
+                        Err(turned)
+                    }
+                };
             }
             Err(refusal) => {
                 tracing::info!(
@@ -75,6 +90,15 @@ pub(super) async fn first_backend(
         }
     }
     Err(turned_away(first))
+}
+
+/// Sends the player its Login Success.
+async fn succeed(conn: &mut Conn, player: &Player, deadline: Instant) -> Result<(), Turned> {
+    still_silent(conn)?;
+    let mut success = Vec::new();
+    packets::put_login_success(&mut success, player.version, player.uuid, &player.name);
+    let sent = conn.write(&success, deadline).await;
+    sent.map_err(|trouble| Turned { text: None, error: SessionError::player(Phase::Connect, trouble) })
 }
 
 /// The player is told what a backend said, if any said anything.

@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use moonbridge_proto::v1;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::{frame, play as packets};
@@ -28,6 +29,7 @@ use self::clocks::{Quiet, TICK};
 use self::leaving::Leaving;
 use self::state::State;
 use self::transfer::Moving;
+use super::claim::DISPLACED;
 use crate::backend::Player;
 use crate::conn::{self, Conn};
 use crate::error::{Kind, Phase, SessionError, Side, hung_up};
@@ -110,8 +112,8 @@ enum Event {
     Replayed,
     /// A clock is due.
     Timer,
-    /// The node shuts down.
-    Shutdown,
+    /// The session is to end: the node shuts down, or the player has logged in elsewhere.
+    Over,
 }
 
 /// How a session in play ends.
@@ -184,26 +186,41 @@ impl Play {
     /// Runs the session to its end; says how it ended.
     pub(crate) async fn run(mut self: Box<Self>) -> End {
         self.set_timer(Instant::now());
-        let mut end = loop {
+        let end = loop {
             let event = poll_fn(|cx| self.poll_turn(cx)).await;
             if let Some(end) = self.handle(event) {
                 break end;
             }
         };
+        // Boxed, so that a session in play does not keep the room for it.
+        Box::pin(self.end(end)).await
+    }
+
+    /// Tells the player why, and lets go of it everywhere.
+    async fn end(mut self: Box<Self>, mut end: End) -> End {
         self.state.dropped += self.leaving.iter().map(|leaving| leaving.dropped).sum::<u64>();
         let boundary = self.may_inject();
-        let Play { state, context, mut registration, mut player, current, empty, began, .. } = *self;
+        let Play { state, context, mut registration, mut player, current, moving, leaving, empty, began, .. } = *self;
         context.ended(
             end.reason,
             LeftOut { fenced: state.dropped, empty: empty.total, tab_names: state.tab.left_out(), channels: state.channels.left_out() },
         );
         registration.ending(end.reason);
-        drop(registration);
-        if let Some(text) = end.text.take().filter(|_| boundary) {
-            tokio::time::sleep_until(began + SETTLE).await;
-            player.out.write(|out| packets::put_disconnect(out, state.version, &text));
-        }
-        tokio::join!(farewell(Some(player)), farewell(current.map(|current| current.link)));
+        let text = end.text.take().filter(|_| boundary);
+        let player_told = async {
+            if let Some(text) = text {
+                tokio::time::sleep_until(began + SETTLE).await;
+                player.out.write(|out| packets::put_disconnect(out, state.version, &text));
+            }
+            farewell(Some(player)).await;
+        };
+        let backends_closed = async {
+            let left = join_all(leaving.into_iter().map(|leaving| leaving.close(FAREWELL)));
+            tokio::join!(farewell(current.map(|current| current.link)), moving.abandon(), left);
+            // Only now may another session of the player go to a backend: none is to see it twice.
+            drop(registration);
+        };
+        tokio::join!(player_told, backends_closed);
         end
     }
 
@@ -226,7 +243,8 @@ impl Play {
                 None
             }
             Event::Timer => self.clocks(),
-            Event::Shutdown => Some(End::told("node_shutdown", Text::legacy("The proxy is restarting. Please join again."))),
+            Event::Over if self.registration.is_displaced() => Some(End::told("displaced", Text::legacy(DISPLACED))),
+            Event::Over => Some(End::told("node_shutdown", Text::legacy("The proxy is restarting. Please join again."))),
         }
     }
 

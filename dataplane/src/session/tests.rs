@@ -97,7 +97,7 @@ async fn a_transfer_moves_the_world_and_loses_nothing() {
     assert!(outcome.succeeded, "{outcome:?}");
     let phases: Vec<_> = outcome.result.phases.iter().map(|phase| phase.phase.as_str()).collect();
     assert_eq!(phases, ["dial", "login", "pause", "cutover", "replay"]);
-    assert_eq!(node.registry.subscribe()[0].backend, "arena");
+    assert_eq!(node.registry.subscribe().0[0].backend, "arena");
 
     // The channels first; then what is not of the old world.
     let (_, frame) = new.serverbound().await;
@@ -559,6 +559,6 @@ async fn a_player_that_takes_nothing_is_moved_all_the_same() {
     new.send(|out| join(9).put(out, v5())).await;
     let outcome = outcome(moved).await;
     assert!(outcome.succeeded, "{outcome:?}");
-    assert_eq!(node.registry.subscribe()[0].backend, "arena");
+    assert_eq!(node.registry.subscribe().0[0].backend, "arena");
     writer.abort();
 }

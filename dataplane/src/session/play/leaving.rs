@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::conn;
 use crate::relay::READS_A_TURN;
 use crate::relay::buffer::{Buffer, with_read_buffer};
 use crate::relay::link::Link;
@@ -43,6 +44,11 @@ impl Leaving {
     pub(crate) fn new(link: Link, now: Instant) -> Option<Leaving> {
         let (stream, unread, out) = link.into_parts()?;
         Some(Leaving { stream, inbox: unread.as_slice().to_vec(), out, shut: false, dropped: 0, since: now, left: now })
+    }
+
+    /// The session ends: there is nobody left to hear it. Waits until it has let go of the player, for a while.
+    pub(crate) async fn close(self, patience: Duration) {
+        conn::close(self.stream, patience).await;
     }
 
     /// When it is closed whatever it still has to say: [`LINGER`] after it has taken what was on its way to it, for which it

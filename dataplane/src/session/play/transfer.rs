@@ -5,12 +5,13 @@
 //! ([`Moving::Pausing`]); at a boundary of the other direction, too, the cutover is written in one piece
 //! ([`super::cutover`]). Whatever fails before that costs the player nothing.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::SystemTime;
 
+use futures::TryFutureExt;
 use moonbridge_proto::routing::Usable;
 use moonbridge_proto::snapshot::Backend;
 use moonbridge_protocol::text::Text;
@@ -65,6 +66,17 @@ pub(super) struct Request {
     pub(super) deadline: Instant,
     reply: oneshot::Sender<Outcome>,
     began: SystemTime,
+}
+
+impl Moving {
+    /// The session ends: lets go of the candidate, and waits until the candidate has let go of the player.
+    pub(super) async fn abandon(self) {
+        match self {
+            Moving::Nowhere => {}
+            Moving::Entering(Entering { arrival, .. }) => backend::abandon(arrival.map_ok(|arrived| arrived.entered)).await,
+            Moving::Pausing { arrived, .. } => backend::abandon(ready(Ok(arrived.entered))).await,
+        }
+    }
 }
 
 impl Play {
@@ -186,7 +198,7 @@ impl Play {
     pub(super) fn poll_moving(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         match &mut self.moving {
             Moving::Nowhere => Poll::Pending,
-            Moving::Entering(entering) => Poll::Ready(Event::Arrived(ready!(entering.arrival.as_mut().poll(cx)))),
+            Moving::Entering(entering) => entering.arrival.as_mut().poll(cx).map(Event::Arrived),
             Moving::Pausing { .. } => {
                 self.hold_if_due();
                 if self.holding && self.may_inject() { Poll::Ready(Event::Paused) } else { Poll::Pending }

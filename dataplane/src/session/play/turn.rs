@@ -25,7 +25,7 @@ impl Play {
             return Poll::Ready(event);
         }
         if let Poll::Ready(command) = self.registration.commands.poll_recv(cx) {
-            return Poll::Ready(command.map_or(Event::Shutdown, Event::Command));
+            return Poll::Ready(command.map_or(Event::Over, Event::Command));
         }
         self.timer.as_mut().poll(cx).map(|()| Event::Timer)
     }

@@ -107,7 +107,7 @@ pub(super) fn join(entity_id: i32) -> JoinGame {
 pub(super) fn transfer(node: &Node, to: &str) -> oneshot::Receiver<Outcome> {
     let (reply, outcome) = oneshot::channel();
     let command = SessionCommand::Transfer { to: to.into(), traceparent: String::new(), deadline: None, reply };
-    let sessions = node.registry.subscribe();
+    let (sessions, _) = node.registry.subscribe();
     assert_eq!(sessions.len(), 1);
     node.registry.command(&sessions[0].id.parse().expect("a UUID"), command).map_err(|(why, _)| why).expect("delivered");
     outcome
