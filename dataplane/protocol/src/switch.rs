@@ -6,6 +6,7 @@
 //! arrives with the Join Game, so no id is ever rewritten. The tab list is the one thing that outlives both. A Forge client is
 //! sent one Respawn more ([`put_enter_forge`]).
 
+use crate::forge::dimension::needs_override;
 use crate::play::{JoinGame, put_respawn};
 use crate::tab_list::TabNames;
 use crate::version::Version;
@@ -32,10 +33,19 @@ pub fn put_enter(out: &mut Vec<u8>, version: &Version, join: &JoinGame, in_world
 /// Appends what puts a Forge client that is in a world already into the world that `join` speaks of: Join Game as it is, a
 /// Respawn elsewhere, and a Respawn into `dimension`, the real one, which may be too large for Join Game's byte
 /// ([`crate::forge::dimension::real`]). This is Velocity's algorithm for Forge 1.7: a Join Game that says another dimension than
-/// the server's handshake did is not for such a client. Where Join Game puts it does not matter, as long as it knows the place.
-pub fn put_enter_forge(out: &mut Vec<u8>, version: &Version, join: &JoinGame, dimension: i32) {
-    join.put(out, version);
-    for dimension in [other_dimension(dimension), dimension] {
+/// the server's handshake did is not for such a client.
+///
+/// `override_dimension` is what the last Server Hello told the client ([`crate::forge::tracker::Tracker::override_dimension`]):
+/// it goes there first, whatever Join Game says. If that was nothing, and Join Game's byte is not the real dimension, Join Game
+/// says one that the client knows.
+pub fn put_enter_forge(out: &mut Vec<u8>, version: &Version, join: &JoinGame, dimension: i32, override_dimension: i32) {
+    let other = other_dimension(dimension);
+    if override_dimension == 0 && needs_override(dimension) {
+        JoinGame { dimension: other, ..join.clone() }.put(out, version);
+    } else {
+        join.put(out, version);
+    }
+    for dimension in [other, dimension] {
         put_respawn(out, version, dimension, join.difficulty, join.gamemode & !HARDCORE, &join.level_type);
     }
 }

@@ -49,7 +49,7 @@ pub enum Rejection {
     /// It sent Join Game in the middle of the handshake.
     #[error("it sent Join Game where the client is in {}", .0.name())]
     Incomplete(ClientPhase),
-    /// It wants Forge's handshake, and the player's client is not known to be a Forge client.
+    /// It wants Forge's handshake, and the player's client is no Forge client.
     #[error("it is a Forge server, and the player's client has no Forge")]
     NoForge,
 }
@@ -70,26 +70,34 @@ impl Rejection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFacts {
     version: &'static Version,
-    /// With the mods that it has said; `None`: it is not known to be a Forge client.
+    /// The protocol and the mods that it has said; `None`: it is no Forge client.
     forge: Option<(u8, Arc<ModList>)>,
-    /// What it has taken of other servers' mods.
+    /// What it has taken of other servers' mods; `None`: it is not asked.
     accepted: Option<ModListDifference>,
     /// REGISTER messages that name its channels, framed.
     register: Vec<u8>,
 }
 
 impl ClientFacts {
-    /// The facts that a candidate is tried with. `None`: it is a Forge client that has never said its mods, so that only it
-    /// can lead the handshake itself ([`super::live`]).
-    pub fn of(version: &'static Version, tracker: &Tracker, channels: &Channels) -> Option<ClientFacts> {
+    /// The facts that a candidate is tried with. `None`: it is a Forge client that has never said its mods (or may be one), so
+    /// that it has to answer for itself ([`super::live`]).
+    ///
+    /// `strict`: a server is refused whose mods differ from the client's in a way that the client has not taken from another
+    /// server before; otherwise the client is left to judge, and disconnects if it does not like them.
+    pub fn of(version: &'static Version, tracker: &Tracker, channels: &Channels, strict: bool) -> Option<ClientFacts> {
         let forge = match tracker.mods() {
             Some(mods) => Some((tracker.protocol(), mods.clone())),
-            None if tracker.is_forge() => return None,
-            None => None,
+            None if tracker.is_vanilla() => None,
+            None => return None,
         };
         let mut register = Vec::new();
         channels.put_register(&mut register, version);
-        Some(ClientFacts { version, forge, accepted: tracker.accepted().map(|accepted| accepted.mods.clone()), register })
+        Some(ClientFacts {
+            version,
+            forge,
+            accepted: tracker.accepted().filter(|_| strict).map(|accepted| accepted.mods.clone()),
+            register,
+        })
     }
 }
 
@@ -134,7 +142,6 @@ impl Candidate {
             Message::ServerHello(hello) if self.client == ClientPhase::Hello => self.hello = Some(hello),
             Message::ModList(fields) if self.client == ClientPhase::WaitingServerData => {
                 self.difference = ModListDifference::between(mods, &ModList::read(fields).map_err(unreadable)?);
-                // A client that has taken no server's mods yet has to be asked; it is the server that judges then.
                 if let Some(accepted) = &self.facts.accepted {
                     let beyond = self.difference.beyond(accepted);
                     if !beyond.is_empty() {

@@ -54,3 +54,8 @@ pub fn client_goes_to(join: &JoinGame, override_dimension: i32) -> i32 {
 pub fn needs_override(real: i32) -> bool {
     i8::try_from(real).is_err()
 }
+
+/// Whether every client knows this dimension.
+pub(super) fn is_vanilla(dimension: i32) -> bool {
+    (-1..=1).contains(&dimension)
+}

@@ -80,6 +80,8 @@ pub struct Tracker {
     answers: bool,
     /// The client has processed its last Join Game.
     entered: bool,
+    /// The client has been in a world. On the way there it says its channels, which show whether it is a Forge client.
+    known: bool,
     owed: Owed,
 }
 
@@ -124,6 +126,7 @@ impl Tracker {
             connected: false,
             answers: false,
             entered: false,
+            known: false,
             owed: Owed::None,
         }
     }
@@ -225,12 +228,14 @@ impl Tracker {
         }
     }
 
-    /// The client has processed its last Join Game: it has sent Client Settings since, or has had the time.
+    /// The client has processed its last Join Game: it has sent Client Settings that answer this one, or has had the time.
     pub fn entered(&mut self) {
         self.entered = true;
+        self.known = true;
     }
 
-    /// The current server is another one from here on, and has sent nothing yet.
+    /// The current server is another one from here on, and has sent nothing yet. If the one before has died in a handshake, see
+    /// [`Tracker::finish`], too.
     pub fn new_server(&mut self) {
         self.joined = false;
         self.server = ServerPhase::Start;
@@ -269,6 +274,11 @@ impl Tracker {
     /// Whether the client is a Forge client, as far as is known.
     pub fn is_forge(&self) -> bool {
         self.forge
+    }
+
+    /// Whether it is known that the client is no Forge client.
+    pub fn is_vanilla(&self) -> bool {
+        self.known && !self.forge
     }
 
     /// Where the client is, once it has read what it was sent.
