@@ -2,17 +2,19 @@
 
 use std::error::Error;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::header::{ACCEPT, USER_AGENT};
 use hyper::{Request, StatusCode, Uri};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{self};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
 use rustls::crypto::ring;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -53,11 +55,18 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(config: &config::SessionServer) -> Result<Client, rustls::Error> {
+        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let tls = tls.with_safe_default_protocol_versions()?.with_webpki_roots().with_no_client_auth();
+        Ok(Client::trusting(config, tls))
+    }
+
+    /// With whatever authorities `tls` trusts.
+    pub(super) fn trusting(config: &config::SessionServer, tls: ClientConfig) -> Client {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        let tls = HttpsConnectorBuilder::new().with_provider_and_webpki_roots(ring::default_provider())?;
-        let mut connector = TimeoutConnector::new(tls.https_or_http().enable_http1().wrap_connector(tcp));
+        let tls = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
+        let mut connector = TimeoutConnector::new(tls.wrap_connector(tcp));
         connector.set_connect_timeout(Some(CONNECT));
         let http = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -65,13 +74,13 @@ impl Client {
             .pool_max_idle_per_host(config.concurrency)
             .http1_max_buf_size(MAX_HEAD)
             .build(connector);
-        Ok(Client {
+        Client {
             http,
             places: Semaphore::new(config.concurrency),
             url: format!("{}{HAS_JOINED}", config.url.as_str()),
             timeout: config.timeout,
             send_client_address: config.send_client_address,
-        })
+        }
     }
 
     /// Asks whether the account of this name has joined the server with this hash, and whose it is.

@@ -135,6 +135,38 @@ async fn nobody_there_is_found_out_soon() {
 }
 
 #[tokio::test]
+async fn only_a_server_with_a_certificate_of_a_known_authority_is_believed() {
+    let ring = || Arc::new(rustls::crypto::ring::default_provider());
+    let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let (certificate, key) =
+        (own.cert.der().clone(), rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key"));
+    let tls = rustls::ServerConfig::builder_with_provider(ring()).with_safe_default_protocol_versions().expect("versions");
+    let tls = tls.with_no_client_auth().with_single_cert(vec![certificate.clone()], key).expect("a pair");
+    let responder = Responder::start_with(vec![http("200 OK", &profile(ID, "Alice"))], Some(Arc::new(tls).into())).await;
+    let url = format!("https://localhost:{}", responder.address.port());
+    let config = SessionServer { url: url.parse().expect("a URL"), ..SessionServer::default() };
+
+    let refusal = ask(&Client::new(&config).expect("a client")).await.expect_err("nobody knows it");
+    assert!(matches!(&refusal, Refusal::Unreachable(why) if why.contains("certificate")), "{refusal}");
+    assert_eq!(responder.heads().len(), 0, "it learns nothing");
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a certificate");
+    let tls = rustls::ClientConfig::builder_with_provider(ring()).with_safe_default_protocol_versions().expect("versions");
+    let client = Client::trusting(&config, tls.with_root_certificates(roots).with_no_client_auth());
+    for _ in 0..2 {
+        assert_eq!(ask(&client).await.expect("a profile").name, "Alice");
+    }
+    assert_eq!(responder.connections(), 3, "one stayed");
+
+    // TLS with one who does not speak it.
+    let silent = Responder::start(vec![Say::Silence]).await;
+    let url = format!("https://localhost:{}", silent.address.port());
+    let config = SessionServer { url: url.parse().expect("a URL"), timeout: Duration::from_millis(300), ..config };
+    assert!(matches!(ask(&Client::new(&config).expect("a client")).await, Err(Refusal::Slow(_))));
+}
+
+#[tokio::test]
 async fn silence_and_a_trickle_end_in_time() {
     let trickle = Say::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n[0,".to_vec());
     for say in [Say::Silence, trickle, Say::Bytes(b"HTTP/1.1 200".to_vec())] {

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 /// In whatever a session server says that is no good answer.
 pub(crate) const CANARY: &str = "canary-of-the-session-server";
@@ -43,6 +44,11 @@ struct Shared {
 
 impl Responder {
     pub(crate) async fn start(script: Vec<Say>) -> Responder {
+        Responder::start_with(script, None).await
+    }
+
+    /// Behind TLS, if `tls` is given.
+    pub(crate) async fn start_with(script: Vec<Say>, tls: Option<TlsAcceptor>) -> Responder {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
         let came = watch::Sender::new((0, 0));
@@ -52,8 +58,14 @@ impl Responder {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 own.connections.fetch_add(1, Ordering::Relaxed);
-                let own = own.clone();
-                connections.spawn(async move { own.serve(stream).await });
+                let (own, tls) = (own.clone(), tls.clone());
+                connections.spawn(async move {
+                    let Some(tls) = tls else { return own.serve(stream).await };
+                    // A client that does not trust us makes no request.
+                    if let Ok(stream) = tls.accept(stream).await {
+                        own.serve(stream).await;
+                    }
+                });
             }
         });
         Responder { address, shared, task }
@@ -87,7 +99,7 @@ impl Drop for Responder {
 }
 
 impl Shared {
-    async fn serve(&self, mut stream: TcpStream) {
+    async fn serve(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut head = Vec::new();
         while let Ok(byte) = stream.read_u8().await {
             head.push(byte);
@@ -108,7 +120,7 @@ impl Shared {
         }
     }
 
-    async fn say(&self, stream: &mut TcpStream, say: &Say) -> bool {
+    async fn say(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin), say: &Say) -> bool {
         match say {
             Say::Bytes(bytes) => stream.write_all(bytes).await.is_ok(),
             Say::Last(bytes) => {
