@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use moonbridge_protocol::channels::{Channels, MAX_CHANNEL_NAME, MAX_CHANNELS, spoke_forge};
 use moonbridge_protocol::frame::{self, MAX_FRAME};
 use moonbridge_protocol::play::{JoinGame, PluginMessage, Respawn};
-use moonbridge_protocol::switch::{put_cleanup, put_enter};
+use moonbridge_protocol::switch::{put_cleanup, put_enter, put_enter_forge};
 use moonbridge_protocol::tab_list::{MAX_NAMES, TabNames, put_player_list_item};
 use moonbridge_protocol::version::{Clientbound, Serverbound, Version};
 use moonbridge_protocol::wire::Reader;
@@ -52,6 +52,33 @@ fn a_client_in_a_world_joins_another_dimension_and_respawns_in_the_real_one() {
                 let respawn = Respawn { dimension, difficulty: 2, gamemode: without_hardcore, level_type: "default".to_owned() };
                 assert_eq!(Respawn::read(version, frames[1].1), Ok(respawn));
             }
+        }
+    }
+}
+
+#[test]
+fn a_forge_client_joins_as_its_server_says_and_respawns_twice() {
+    let version = Version::newest();
+    // The real dimension, Join Game's byte, what Server Hello said; what Join Game says then, and where the client is between.
+    for (real, byte, hello, joins, between) in [
+        (0, 0, 0, 0, -1),
+        (-1, -1, -1, -1, 0),
+        (7, 7, 7, 7, 0),
+        (7, 7, 0, 7, 0),
+        (0, 0, 7, 0, -1),
+        (1_000, -24, 1_000, -24, 0),
+        (-200, 56, -200, 56, 0),
+        // It has not been told of a dimension that Join Game cannot say.
+        (1_000, -24, 0, 0, 0),
+    ] {
+        let mut out = Vec::new();
+        put_enter_forge(&mut out, version, &join(byte, 9), real, hello);
+        let frames = frames(&out);
+        assert_eq!(frames.len(), 3);
+        assert_eq!(JoinGame::read(version, frames[0].1), Ok(join(joins, 9)));
+        for (frame, dimension) in frames[1..].iter().zip([between, real]) {
+            let respawn = Respawn { dimension, difficulty: 2, gamemode: 1, level_type: "default".to_owned() };
+            assert_eq!(Respawn::read(version, frame.1), Ok(respawn));
         }
     }
 }
@@ -192,4 +219,19 @@ fn forge_speaks_on_its_own_channel() {
     for other in ["FML", "FORGE", "fml|hs", "MC|Brand", ""] {
         assert!(!spoke_forge(other));
     }
+}
+
+#[test]
+fn the_number_of_channels_is_the_configurations_affair() {
+    let mut channels = Channels::bounded(2);
+    channels.register(b"a\0b\0c\0b");
+    assert_eq!((channels.len(), channels.left_out()), (2, 1));
+    assert!(channels.has("a") && channels.has("b") && !channels.has("c"));
+    channels.unregister(b"a");
+    channels.register(b"c");
+    assert!(channels.has("c") && !channels.has("a"));
+    let mut many = Channels::default();
+    let names: Vec<String> = (0..10_000).map(|number| format!("mod:{number}")).collect();
+    many.register(names.join("\0").as_bytes());
+    assert_eq!((many.len(), many.left_out()), (MAX_CHANNELS, 10_000 - MAX_CHANNELS as u64));
 }

@@ -340,3 +340,24 @@ fn an_empty_frame_is_empty_however_its_length_is_written() {
     let keep_alive = frame::first(&[1, 0], 10).expect("well-formed").expect("whole");
     assert!(!keep_alive.is_empty());
 }
+
+#[test]
+fn a_walker_that_is_told_to_waits_for_longer_frames() {
+    let long = Made::new(0x3f, vec![0; HOLD + 1_000]).bytes();
+    let mut walker = Walker::default();
+    walker.set_hold(MAX_FRAME + frame::MAX_HEADER);
+    let mut buffer = long[..long.len() - 1].to_vec();
+    let none = walker.walk(&mut buffer, WatchSet::ALL, Empty::Pass, |_| Verdict::Pass).expect("well-formed");
+    assert_eq!((none.consumed, walker.at_boundary()), (0, true));
+    buffer.push(long[long.len() - 1]);
+    let mut seen = 0;
+    let walked = walker.walk(&mut buffer, WatchSet::of(&[0x3f]), Empty::Pass, |frame| {
+        seen += frame.payload.len();
+        Verdict::Drop
+    });
+    assert_eq!((walked.expect("well-formed").forward, seen), (0, HOLD + 1_000));
+    // Back in play it is cut through again, and not looked into.
+    walker.set_hold(HOLD);
+    let walked = walker.walk(&mut long.clone(), WatchSet::ALL, Empty::Pass, |_| Verdict::Drop).expect("well-formed");
+    assert_eq!(walked.forward, long.len());
+}

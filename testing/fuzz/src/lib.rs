@@ -6,6 +6,15 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use moonbridge_protocol::channels::Channels;
+use moonbridge_protocol::forge::candidate::{Candidate, ClientFacts};
+use moonbridge_protocol::forge::dimension::DimensionRegister;
+use moonbridge_protocol::forge::ids::{Fingerprint, ModIds};
+use moonbridge_protocol::forge::lead::Lead;
+use moonbridge_protocol::forge::live::Live;
+use moonbridge_protocol::forge::message::Message;
+use moonbridge_protocol::forge::mods::{ModList, ModListDifference};
+use moonbridge_protocol::forge::phase::ClientPhase;
+use moonbridge_protocol::forge::tracker::Tracker;
 use moonbridge_protocol::frame::{self, MAX_FRAME};
 use moonbridge_protocol::handshake;
 use moonbridge_protocol::host::VirtualHost;
@@ -24,6 +33,7 @@ pub type Target = fn(&[u8]);
 /// Every target by its name, which is also the name of its file in `fuzz_targets/` and of its folder in `corpus/`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("channels", channels),
+    ("forge", forge),
     ("frame", frame),
     ("handshake", handshake),
     ("keep_alive", keep_alive),
@@ -63,6 +73,103 @@ pub fn channels(data: &[u8]) {
         rest = &rest[frame.whole.len()..];
     }
     assert_eq!(again.len(), channels.len());
+}
+
+/// Forge's handshake: a client, its server and a candidate say things, each behind who says it in a byte and its length in
+/// another. Whatever is said, a client that is led to a candidate does not throw.
+pub fn forge(data: &[u8]) {
+    let version = Version::newest();
+    let (mut tracker, mut candidate, mut live) = (Tracker::new(false), None, None);
+    let (mut held, mut out) = (Vec::new(), Vec::new());
+    let join = JoinGame { entity_id: 1, gamemode: 0, dimension: 7, difficulty: 0, max_players: 1, level_type: String::new() };
+    let mut rest = data;
+    while let [who, length, after @ ..] = rest {
+        let (said, after) = after.split_at(after.len().min((*length).into()));
+        rest = after;
+        forge_message(said);
+        out.clear();
+        match who % 8 {
+            0 => tracker.clientbound(said),
+            1 => {
+                tracker.serverbound(said);
+            }
+            2 => tracker.joined(),
+            3 => tracker.entered(),
+            4 => {
+                let facts = || ClientFacts::of(version, &tracker, &Channels::default(), said.len() % 2 == 0);
+                candidate = candidate.or_else(|| facts().map(Candidate::new));
+                if let Some(candidate) = &mut candidate
+                    && candidate.see(said, &mut out).is_ok()
+                {
+                    held.push(said);
+                }
+            }
+            5 => {
+                let Some(candidate) = candidate.take().filter(|candidate| candidate.joined().is_ok()) else { continue };
+                let held = std::mem::take(&mut held);
+                let Ok(lead) = Lead::plan(&tracker, &candidate, &join, said == [1]) else { continue };
+                let before = tracker.client();
+                lead.begin(&mut out, version, &mut tracker);
+                held.iter().for_each(|said| {
+                    lead.see(said, &mut tracker);
+                });
+                lead.end(&mut out, version, &mut tracker);
+                let led = matches!(lead, Lead::Reset | Lead::Onward);
+                // What a candidate says after its handshake may begin another, which it has not ended then.
+                assert!(!led || tracker.client() != ClientPhase::Error, "a client that was led throws");
+                assert!(led || tracker.client() == before);
+            }
+            6 => tracker.new_server(),
+            _ => {
+                live = live.or_else(|| Live::new(&tracker, said.len() % 2 == 0).ok());
+                if let Some(live) = &mut live {
+                    let before = tracker.client();
+                    if live.from_candidate(said, &mut out, version, &mut tracker).is_err() {
+                        assert!(out.is_empty() && tracker.client() == before);
+                        live.failed(&mut out, version, &mut tracker);
+                    } else {
+                        assert_ne!(tracker.client(), ClientPhase::Error);
+                    }
+                }
+                live = live.filter(|_| tracker.client() != ClientPhase::Error);
+            }
+        }
+        while let Some(frame) = frame::first(&out, MAX_FRAME).expect("what is put is well-formed") {
+            out.drain(..frame.whole.len());
+        }
+        let _ = (tracker.may_reset(), tracker.waits_for(), tracker.is_handshaking(), tracker.watches_clientbound());
+    }
+}
+
+/// One message on its own: what is read is written so that the same is read again.
+fn forge_message(data: &[u8]) {
+    if let Ok(Some(register)) = DimensionRegister::read(data) {
+        let mut again = Vec::new();
+        register.write(&mut again);
+        assert_eq!(DimensionRegister::read(&again), Ok(Some(register)));
+    }
+    let Ok(message) = Message::read(data) else { return };
+    let mut again = Vec::new();
+    message.write(&mut again);
+    assert_eq!(Message::read(&again), Ok(message));
+    match message {
+        Message::ModList(fields) => {
+            let Ok(list) = ModList::read(fields) else { return };
+            assert_eq!(list.iter().count(), list.len());
+            assert_eq!(ModList::read(list.fields()).as_ref(), Ok(&list));
+            assert!(ModListDifference::between(&list, &list).is_empty());
+            let text = ModListDifference::between(&list, &ModList::of([])).to_string();
+            assert!(text.len() < 4_096 && !text.chars().any(char::is_control));
+        }
+        Message::ModIdData(fields) => {
+            let Ok(ids) = ModIds::read(fields) else { return };
+            let mut again = Vec::new();
+            ids.write(&mut again);
+            assert_eq!(ModIds::read(&again).as_ref(), Ok(&ids));
+            assert_eq!(Fingerprint::of(&again), Fingerprint::of(fields));
+        }
+        _ => {}
+    }
 }
 
 /// The first frame of the bytes.
