@@ -49,13 +49,19 @@ impl Encryptor {
 
     /// Encrypts the stream's next bytes in place.
     pub fn encrypt(&mut self, data: &mut [u8]) {
-        match &mut self.engine {
-            Engine::Portable(stream) => stream.encrypt(data),
+        self.engine.encrypt(data);
+    }
+}
+
+impl Engine {
+    pub(super) fn encrypt(&mut self, data: &mut [u8]) {
+        match self {
+            Self::Portable(stream) => stream.encrypt(data),
             // SAFETY: a stream is made with this engine only where `Kernel::available` said that the CPU has AES-NI and AVX (VAES
             // includes them).
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)]
-            Engine::AesNi(stream) | Engine::Vaes(stream) => unsafe { x86::aesni::encrypt(stream, data) },
+            Self::AesNi(stream) | Self::Vaes(stream) => unsafe { x86::aesni::encrypt(stream, data) },
         }
     }
 }

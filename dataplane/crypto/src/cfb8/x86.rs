@@ -12,8 +12,11 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use super::Secret;
 
 pub(super) mod aesni;
-pub(super) mod lanes;
+mod lanes;
 pub(super) mod vaes;
+pub(super) mod vaes_lanes;
+
+pub(super) use lanes::Job;
 
 /// A stream: round keys and the last 16 ciphertext bytes (at the start, the IV).
 #[derive(Zeroize, ZeroizeOnDrop)]

@@ -43,7 +43,7 @@ fn isolate() -> __m128i {
 
 /// What the last round's key has for all bytes of a stream: see [`encrypt`].
 #[target_feature(enable = "aes,avx")]
-fn last_round(k0: __m128i, k10: __m128i) -> __m128i {
+pub(super) fn last_round(k0: __m128i, k10: __m128i) -> __m128i {
     // The S-box of the zeros that `isolate` leaves.
     let zeros = _mm_srli_si128::<1>(_mm_set1_epi8(0x63));
     let whitening = _mm_xor_si128(k0, _mm_srli_si128::<1>(k0));

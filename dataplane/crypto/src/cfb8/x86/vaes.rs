@@ -30,6 +30,22 @@ fn store_up_to_64(bytes: &mut [u8], register: __m512i) {
     unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), register) }
 }
 
+/// As [`load_up_to_64`], for 16; of a longer slice the first ones.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) fn load_up_to_16(bytes: &[u8]) -> __m128i {
+    // SAFETY: as in `load_up_to_64`; a register has 16 bytes.
+    unsafe { _mm_maskz_loadu_epi8(first(bytes.len()) as u16, bytes.as_ptr().cast()) }
+}
+
+/// As [`store_up_to_64`], for 16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) fn store_up_to_16(bytes: &mut [u8], register: __m128i) {
+    // SAFETY: as in `load_up_to_16`; the slice is exclusive.
+    unsafe { _mm_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()) as u16, register) }
+}
+
 /// A bit for each of the first `len` bytes of a register.
 #[inline]
 fn first(len: usize) -> u64 {
@@ -152,7 +168,7 @@ const fn diagonal(column: usize) -> Table {
 }
 
 /// Row 0 in every row.
-static FIRST_ROW: Table = table!(|i| i % 16 & !3);
+static FIRST_ROW: Table = table!(|i| (i % 16) - i % 4);
 
 /// Byte `16 unit + block` from where the last round has put it.
 static IN_ORDER: Table = table!(|i| {
