@@ -526,6 +526,8 @@ fn what_a_client_goes_through_depends_on_what_it_has_taken() {
         session.is_well();
         assert!(session.client.terrain_reset, "no \"Downloading terrain\" for ever");
     }
+    let hellos = session.client.mod_messages.iter().filter(|said| **said == b"hello").count();
+    assert_eq!(hellos, 10, "what each Forge server's mods said, once");
 }
 
 #[test]
