@@ -25,6 +25,14 @@ pub fn folder() -> TempDir {
     tempfile::Builder::new().prefix("moonbridge-test-").tempdir().expect("a temporary folder")
 }
 
+/// A port of loopback that refuses connections for as long as the value lives: bound, not listening.
+pub fn dead_port() -> (socket2::Socket, u16) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
+    let port = socket.local_addr().expect("bound").as_socket_ipv4().expect("IPv4").port();
+    (socket, port)
+}
+
 /// How an admin verb (or any other short command) ended.
 #[derive(Debug, Clone)]
 pub struct Ran {

@@ -1,8 +1,6 @@
 //! Before play: the server list, logins, and which backend a player gets.
 
-use std::net::Ipv4Addr;
-
-use moonbridge_testing::network::Up;
+use moonbridge_testing::network::{Up, dead_port};
 use moonbridge_testing::peer::{Backend, Kind, Player, Seen, Served};
 use moonbridge_testing::process::SOON;
 use moonbridge_testing::wire::{self, Ending, Wire};
@@ -13,14 +11,6 @@ use tokio::net::{TcpListener, TcpStream};
 async fn status(kind: Kind, port: u16) -> Value {
     let mut asking = Player::join(kind, port, "Asker", json!({ "status": true }));
     asking.expect("the server list entry", |seen| if let Seen::Status { data } = seen { Some(data.clone()) } else { None }).await
-}
-
-/// A port of loopback that refuses connections for as long as the value lives: bound, not listening.
-fn dead_port() -> (socket2::Socket, u16) {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    socket.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
-    let port = socket.local_addr().expect("bound").as_socket_ipv4().expect("IPv4").port();
-    (socket, port)
 }
 
 async fn backend(name: &str) -> (Backend, String) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use moonbridge_testing::network::{Ran, Up};
+use moonbridge_testing::network::{Ran, Up, dead_port};
 use moonbridge_testing::peer::{Backend, Kind, Player, Seen, Served};
 use moonbridge_testing::wire::{self, Ending, Wire};
 use serde_json::{Value, json};
@@ -75,10 +75,8 @@ async fn a_transfer_that_cannot_be_leaves_the_player_where_it_is() {
     net.two.command("set", json!({ "options": { "garbage": null } })).await;
     net.unmoved("after the bad candidates").await;
 
-    let gone = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = gone.local_addr().expect("bound").to_string();
-    drop(gone);
-    net.up.cli.ok(&["backend", "set", "dead", "--address", &address]).await;
+    let (_socket, dead) = dead_port();
+    net.up.cli.ok(&["backend", "set", "dead", "--address", &format!("127.0.0.1:{dead}")]).await;
     refused(&net.up, "dead", "dial_failed").await;
     net.up.cli.ok(&["backend", "set", "lost", "--address", "no-such-host.invalid:25565"]).await;
     refused(&net.up, "lost", "dial_failed").await;

@@ -20,6 +20,11 @@ pub(super) struct Ciphers {
 }
 
 impl Ciphers {
+    fn new(secret: &[u8; 16]) -> Ciphers {
+        let secret = secret.into();
+        Ciphers { encryptor: cfb8::Encryptor::new(secret, secret), decryptor: cfb8::Decryptor::new(secret, secret) }
+    }
+
     pub(super) fn encrypt(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         self.encryptor.encrypt(&mut bytes);
@@ -100,10 +105,7 @@ fn array(rest: &mut &[u8]) -> anyhow::Result<Vec<u8>> {
 impl Wire {
     /// From here on everything is encrypted, both ways.
     pub fn encrypt(&mut self, secret: &[u8; 16]) {
-        let mut ciphers = Ciphers {
-            encryptor: cfb8::Encryptor::new(secret.into(), secret.into()),
-            decryptor: cfb8::Decryptor::new(secret.into(), secret.into()),
-        };
+        let mut ciphers = Ciphers::new(secret);
         ciphers.decrypt(&mut self.came);
         self.ciphers = Some(ciphers);
     }
@@ -136,6 +138,13 @@ impl Wire {
         let join = player.receive_id(1).await?;
         Ok((player, join))
     }
+}
+
+/// What a client that reads nothing but its own cipher sees in these bytes.
+pub fn decrypted(secret: &[u8; 16], bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    Ciphers::new(secret).decrypt(&mut bytes);
+    bytes
 }
 
 /// A shared secret as a client makes it.
