@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use moonbridge_testing::collector::Collector;
 use moonbridge_testing::network::Up;
 use moonbridge_testing::peer::{Backend, Kind, Player};
+use moonbridge_testing::session_server::SessionServer;
 use moonbridge_testing::wire::Wire;
 use serde_json::json;
 
@@ -12,8 +13,13 @@ use serde_json::json;
 const OFTEN: (&str, &str) = ("OTEL_METRIC_EXPORT_INTERVAL", "50");
 
 async fn up(environment: &[(&str, &str)]) -> (Up, Backend) {
+    up_with(&[], environment).await
+}
+
+async fn up_with(arguments: &[&str], environment: &[(&str, &str)]) -> (Up, Backend) {
     let (backend, port) = Backend::serve(Kind::Npm, "one", json!({})).await;
-    (Up::start_with(&["--backend", &format!("one=127.0.0.1:{port}")], environment).await, backend)
+    let of_backend = format!("one=127.0.0.1:{port}");
+    (Up::start_with(&[&["--backend", &of_backend], arguments].concat(), environment).await, backend)
 }
 
 async fn join(up: &Up, backend: &mut Backend, name: &str) -> Player {
@@ -48,6 +54,30 @@ async fn what_a_node_counts_arrives() {
     assert_eq!(failed.attributes["moonbridge.side"], "player");
     // Nobody is encrypted here.
     collector.point("moonbridge.cipher.bytes", |point| point.value == 0.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_encrypted_is_counted() {
+    let collector = Collector::start().await;
+    let endpoint = collector.endpoint();
+    let sessions = SessionServer::start().await;
+    let online = ["--online", "--session-server", &sessions.url()];
+    let (up, mut backend) = up_with(&online, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint), OFTEN]).await;
+    let mut alice = Player::join(Kind::Npm, up.listen.port(), "Alice", sessions.online(&sessions.account("Alice")));
+    alice.in_world().await;
+    backend.joined("Alice").await;
+    let before = collector.point("moonbridge.cipher.bytes", |point| point.value > 0.0).await;
+    let line = "x".repeat(1000);
+    up.cli.ok(&["player", "message", "Alice", &line]).await;
+    alice.chat(&line).await;
+    collector.point("moonbridge.cipher.bytes", |point| point.value >= before.value + 1000.0).await;
+    collector.point("moonbridge.cipher.time", |point| point.value > 0.0).await;
+    // One player: its bytes are alone every time.
+    let alone = collector.point("moonbridge.cipher.batches", |point| point.attributes["moonbridge.streams"] == "1").await;
+    assert!(alone.value >= 2.0, "{alone:?}");
+    let together = collector.point("moonbridge.cipher.batches", |point| point.attributes["moonbridge.streams"] == "17+").await;
+    assert_eq!(together.value, 0.0);
+    collector.point("moonbridge.cipher.streams", |point| point.value >= alone.value).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -137,7 +137,7 @@ impl Phase {
         let share = |cpus: Option<f64>| cpus.map_or_else(|| "-".to_owned(), |cpus| format!("{cpus:.2}"));
         let cipher = self.cipher.as_ref().map_or_else(String::new, |cipher| {
             let batches = cipher.batches.map(|count| count.to_string()).join("/");
-            format!("   {:.2} ns/B ({:.2}), {:.1} streams, batches {batches}", cipher.ns_per_byte, cipher.kernel_ns_per_byte, cipher.streams)
+            format!("   {:.2} ns/B ({:.2}), {:.1} streams, {batches}", cipher.ns_per_byte, cipher.kernel_ns_per_byte, cipher.streams)
         });
         format!(
             "{:>6}  {:<7} {:>11.0} {:>9.1} {:>9.1} {:>9.1} {:>13} {:>10.4}   {:>5} {:>5} {:>5}{cipher}",
@@ -158,8 +158,10 @@ impl Phase {
 
 /// The heads of [`Phase::line`]'s columns.
 pub const HEADER: &str =
-    "repeat  path       frames/s    p50 µs    p95 µs    p99 µs  CPU ns/frame segs/frame   busy CPUs: proxy, backend, players \
-     (online: cipher and one stream's kernel, streams side by side, batches of 1, 2, 3-4, 5-8, 9-16, more)";
+    "repeat  path       frames/s    p50 µs    p95 µs    p99 µs  CPU ns/frame segs/frame   busy CPUs: proxy, backend, players";
+
+/// What [`Phase::line`] says behind them of a node that encrypts.
+pub const ENCRYPTION: &str = "; cipher (one stream's kernel), streams side by side, batches of 1/2/3-4/5-8/9-16/more";
 
 /// One figure of a phase.
 type Figure = fn(&Phase) -> Option<f64>;

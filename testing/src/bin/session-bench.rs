@@ -271,7 +271,8 @@ async fn bench(options: &Options) -> anyhow::Result<()> {
 
     let print = |text: &str| if options.json { eprintln!("{text}") } else { println!("{text}") };
     let Options { mode, layout, .. } = options;
-    print(&format!("{machine}\n{load:?}, mode {mode:?}, layout {layout:?}, workers {workers}\n\n{}", report::HEADER));
+    let encryption = if *mode == Mode::Online { report::ENCRYPTION } else { "" };
+    print(&format!("{machine}\n{load:?}, mode {mode:?}, layout {layout:?}, workers {workers}\n\n{}{encryption}", report::HEADER));
     let mut phases = Vec::new();
     for repeat in 1..=options.repeats {
         for &path in &paths {
