@@ -12,6 +12,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use super::Secret;
 
 pub(super) mod aesni;
+pub(super) mod aesni_lanes;
 mod lanes;
 pub(super) mod vaes;
 pub(super) mod vaes_lanes;

@@ -37,7 +37,7 @@ pub(super) fn expand(key: &[u8; 16], keys: &mut [[u8; 16]; 11]) {
 
 /// Where the first byte of the ninth round's result must stand for the last round to move it to byte 15; zero elsewhere.
 #[target_feature(enable = "aes,avx")]
-fn isolate() -> __m128i {
+pub(super) fn isolate() -> __m128i {
     _mm_set_epi8(-1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)
 }
 

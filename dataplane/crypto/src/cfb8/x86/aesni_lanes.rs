@@ -1,0 +1,155 @@
+//! Encryption of several streams side by side with AES-NI.
+
+use std::arch::x86_64::*;
+use std::array;
+
+use zeroize::Zeroize;
+
+use super::lanes::{self, Job, Jobs, Lanes};
+use super::{Stream, aesni, load, store};
+
+/// Encrypts every job's bytes.
+#[target_feature(enable = "aes,avx")]
+pub(in super::super) fn encrypt(jobs: Jobs<'_, '_>) {
+    let mut lanes = Lanes::fill(8, jobs);
+    if lanes.used() > 4 {
+        lanes.encrypt(&mut Streams::<8>::new(), jobs, 4);
+    }
+    if lanes.used() > 1 {
+        lanes.encrypt(&mut Streams::<4>::new(), jobs, 1);
+    }
+    for Job { stream, data } in lanes.into_jobs() {
+        aesni::encrypt(stream, data);
+    }
+}
+
+/// `N` streams. Where there is one, the CPU has what this module's functions need: see [`Streams::new`].
+struct Streams<const N: usize>([Single; N]);
+
+/// One stream.
+struct Single {
+    /// The last 16 ciphertext bytes, whitened.
+    state: __m128i,
+    /// Round key 0.
+    whitening: __m128i,
+    /// Round keys 1 to 9.
+    rounds: [__m128i; 9],
+    /// Of the last round's key, what is the same for all bytes: see [`aesni::last_round`].
+    last_round: __m128i,
+}
+
+impl<const N: usize> Streams<N> {
+    /// Lanes without streams. Only those who may call this can have any.
+    #[target_feature(enable = "aes,avx")]
+    fn new() -> Self {
+        let zero = _mm_setzero_si128();
+        Self(array::from_fn(|_| Single { state: zero, whitening: zero, rounds: [zero; 9], last_round: zero }))
+    }
+}
+
+impl<const N: usize> Drop for Streams<N> {
+    fn drop(&mut self) {
+        for Single { state, whitening, rounds, last_round } in &mut self.0 {
+            for register in [state, whitening, last_round].into_iter().chain(rounds) {
+                register.zeroize();
+            }
+        }
+    }
+}
+
+impl<const N: usize> lanes::Kernel<N> for Streams<N> {
+    fn load(&mut self, lane: usize, stream: &Stream) {
+        // SAFETY: `Streams::new` was called, so the CPU has what it needs, which is what `load` needs.
+        unsafe { self.0[lane].load(stream) }
+    }
+
+    fn last(&self, lane: usize) -> [u8; 16] {
+        let mut last = [0; 16];
+        store(&mut last, self.0[lane].last());
+        last
+    }
+
+    fn whole_blocks(&mut self, mut data: [&mut [[u8; 16]]; N], blocks: usize) {
+        // SAFETY: as in `load`.
+        unsafe { whole_blocks(&mut self.0, &mut data, blocks) }
+    }
+
+    fn part_of_a_block(&mut self, mut data: [&mut [u8]; N], steps: usize) {
+        // SAFETY: as in `load`.
+        unsafe { part_of_a_block(&mut self.0, &mut data, steps) }
+    }
+}
+
+impl Single {
+    #[target_feature(enable = "aes,avx")]
+    fn load(&mut self, stream: &Stream) {
+        self.whitening = load(&stream.keys[0]);
+        self.state = _mm_xor_si128(load(&stream.last), self.whitening);
+        for (round, key) in self.rounds.iter_mut().zip(&stream.keys[1..]) {
+            *round = load(key);
+        }
+        self.last_round = aesni::last_round(self.whitening, load(&stream.keys[10]));
+    }
+
+    /// The last 16 ciphertext bytes.
+    #[inline(always)]
+    fn last(&self) -> __m128i {
+        // SAFETY: of SSE2, which every x86-64 has.
+        unsafe { _mm_xor_si128(self.state, self.whitening) }
+    }
+}
+
+#[target_feature(enable = "aes,avx")]
+fn whole_blocks<const N: usize>(streams: &mut [Single; N], data: &mut [&mut [[u8; 16]]; N], blocks: usize) {
+    for block in 0..blocks {
+        let plain = array::from_fn(|i| data[i].get(block).map_or(_mm_setzero_si128(), load));
+        run(streams, plain, 16);
+        for i in 0..N {
+            if let Some(bytes) = data[i].get_mut(block) {
+                store(bytes, streams[i].last());
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "aes,avx")]
+fn part_of_a_block<const N: usize>(streams: &mut [Single; N], data: &mut [&mut [u8]; N], steps: usize) {
+    let plain = array::from_fn(|i| {
+        let mut bytes = [0; 16];
+        bytes[..data[i].len()].copy_from_slice(data[i]);
+        load(&bytes)
+    });
+    run(streams, plain, steps);
+    for i in 0..N {
+        if !data[i].is_empty() {
+            let mut bytes = [0; 16];
+            store(&mut bytes, streams[i].last());
+            data[i].copy_from_slice(&bytes[16 - steps..]);
+        }
+    }
+}
+
+/// Encrypts the first `steps` of the 16 bytes in every lane: as [`aesni::encrypt`].
+#[inline]
+#[target_feature(enable = "aes,avx")]
+fn run<const N: usize>(streams: &mut [Single; N], mut plain: [__m128i; N], steps: usize) {
+    let isolate = aesni::isolate();
+    let mut states: [__m128i; N] = array::from_fn(|i| streams[i].state);
+    // Indices, since the compiler unrolls nothing else.
+    for _ in 0..steps {
+        let mut x = states;
+        for round in 0..9 {
+            for i in 0..N {
+                x[i] = _mm_aesenc_si128(x[i], streams[i].rounds[round]);
+            }
+        }
+        for i in 0..N {
+            let key = _mm_xor_si128(_mm_alignr_epi8::<1>(plain[i], states[i]), streams[i].last_round);
+            states[i] = _mm_aesenclast_si128(_mm_shuffle_epi8(x[i], isolate), key);
+            plain[i] = _mm_srli_si128::<1>(plain[i]);
+        }
+    }
+    for i in 0..N {
+        streams[i].state = states[i];
+    }
+}
