@@ -165,7 +165,13 @@ async fn with_etcd_frozen_players_play_on() {
     bob.assert_well();
 }
 
-/// A node that has never heard from a control plane serves nobody; a refused snapshot changes nothing.
+/// Waits until two nodes are at the same revision, one newer than this.
+async fn both_beyond(replica: &Plane, revision: u64) -> u64 {
+    let at = |rows: &[Value]| rows.iter().map(|row| row["revision"].as_u64().unwrap_or(0)).collect::<Vec<_>>();
+    let rows = replica.cli().until(&["node", "list"], |rows| matches!(at(rows)[..], [a, b] if a == b && a > revision)).await;
+    at(&rows)[0]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_reach_every_node() {
     let etcd = Etcd::start().await.expect("etcd");
@@ -174,16 +180,21 @@ async fn changes_reach_every_node() {
     let b = Plane::replica("b", &on_etcd(&etcd)).await;
     let first = Plane::node("first", &node_of(&[&a])).await;
     let second = Plane::node("second", &node_of(&[&b])).await;
-    configure(&a, &net.backends).await;
-    let settled = |rows: &[Value]| rows.len() == 2 && rows[0]["revision"] == rows[1]["revision"];
-    b.cli().until(&["node", "list"], settled).await;
+    // One change at a time: of several, both nodes could be seen at the same middle one.
+    let mut revision = 0;
+    for (name, port) in &net.backends {
+        a.cli().ok(&["backend", "set", name, "--address", &format!("127.0.0.1:{port}")]).await;
+        revision = both_beyond(&b, revision).await;
+    }
+    a.cli().ok(&["route", "set", "*", "--backends", "one,two"]).await;
+    revision = both_beyond(&b, revision).await;
     for (node, name) in [(&first, "Alice"), (&second, "Bob")] {
         let mut player = Player::join(Kind::Npm, node.listen.port(), name, json!({}));
         player.in_world().await;
         net.one.joined(name).await;
     }
     b.cli().ok(&["backend", "drain", "one"]).await;
-    a.cli().until(&["node", "list"], settled).await;
+    both_beyond(&a, revision).await;
     for (node, name) in [(&first, "Carl"), (&second, "Dora")] {
         let mut player = Player::join(Kind::Npm, node.listen.port(), name, json!({}));
         player.in_world().await;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use moonbridge_testing::collector::Collector;
-use moonbridge_testing::network::{Plane, Up, folder};
+use moonbridge_testing::network::{Plane, Up, dead_port, folder};
 use moonbridge_testing::peer::{Backend, Kind, Player};
 use moonbridge_testing::process::SOON;
 use serde_json::json;
@@ -107,10 +107,8 @@ async fn session_with(endpoint: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_collector_costs_no_player_anything() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    drop(listener);
-    session_with(&format!("http://{address}")).await;
+    let (_socket, port) = dead_port();
+    session_with(&format!("http://127.0.0.1:{port}")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
