@@ -363,6 +363,8 @@ impl Session {
                 }
                 Some(Seen::Kick(_)) | None => true,
             };
+            let current = (self.tracker.is_handshaking(), self.tracker.watches_clientbound());
+            assert_eq!(current, (false, false), "the server that it is on has nothing to do with it");
             if gone {
                 live.failed(&mut self.to_client, version, &mut self.tracker);
                 // What the client still says to it goes to nobody.
@@ -760,5 +762,7 @@ fn a_handshake_that_begins_in_play_is_noticed() {
     assert_eq!(session.tracker.serverbound(&[1, 2]), Way::On);
     assert_eq!(session.tracker.client(), ClientPhase::WaitingServerData);
     assert!(session.tracker.watches_clientbound());
-    assert_eq!(session.tracker.may_reset().map_err(|why| why.reason()), Err("forge_stuck"));
+    assert_eq!(session.tracker.may_reset().map_err(|why| why.reason()), Err("forge_handshake_under_way"));
+    session.tracker.joined();
+    assert!(!session.tracker.watches_clientbound());
 }

@@ -67,8 +67,10 @@ impl Live {
             }
             _ => {}
         }
+        if !self.begun {
+            tracker.live();
+        }
         if begins {
-            tracker.new_server();
             Message::Reset.put_clientbound(out, version);
             tracker.tell(&Message::Reset);
         }
@@ -97,9 +99,11 @@ impl Live {
     /// The candidate is gone, or not for this client: the handshake is ended, if it has come to where that takes acks alone.
     /// Says whether the client is done (or has not begun): otherwise it is stuck, and can go to vanilla servers only.
     pub fn failed(self, out: &mut Vec<u8>, version: &Version, tracker: &mut Tracker) -> bool {
-        let whole = !self.begun || tracker.finish(out, version);
-        // The server that it is on has sent its Join Game long since.
-        tracker.back();
-        whole
+        if !self.begun {
+            return true;
+        }
+        let done = tracker.finish(out, version);
+        tracker.not_live();
+        done
     }
 }

@@ -74,6 +74,10 @@ pub struct Tracker {
     override_dimension: i32,
     /// The current server has sent Join Game.
     joined: bool,
+    /// The handshake under way is with a candidate, not with the current server.
+    live: bool,
+    /// The handshake under way has begun in play, unseen.
+    unseen: bool,
     /// The client has been done before: a Join Game no longer makes the server a vanilla one.
     connected: bool,
     /// The client has sent a last ack before: it will again.
@@ -123,6 +127,8 @@ impl Tracker {
             accepted: None,
             override_dimension: 0,
             joined: false,
+            live: false,
+            unseen: false,
             connected: false,
             answers: false,
             entered: false,
@@ -166,6 +172,7 @@ impl Tracker {
     /// The client has come to the end of a handshake with a Forge server, and keeps what that offered.
     fn done(&mut self) {
         self.connected = true;
+        self.unseen = false;
         let Offered { mods, ids } = std::mem::take(&mut self.offered);
         let mut taken = self.accepted.take().map(|accepted| accepted.mods).unwrap_or_default();
         taken.merge(mods.unwrap_or_default());
@@ -195,6 +202,7 @@ impl Tracker {
                 self.server = ServerPhase::Hello;
                 self.offered = Offered::default();
                 self.owed = Owed::None;
+                self.unseen = true;
                 return Way::On;
             }
             Ok(Message::Ack { phase }) if phase == ClientPhase::Complete as u8 => {
@@ -217,6 +225,8 @@ impl Tracker {
     pub fn joined(&mut self) {
         self.joined = true;
         self.entered = false;
+        self.live = false;
+        self.unseen = false;
         self.server = ServerPhase::Done;
         if !self.connected {
             let was = self.client;
@@ -238,14 +248,23 @@ impl Tracker {
     /// [`Tracker::finish`], too.
     pub fn new_server(&mut self) {
         self.joined = false;
+        self.live = false;
+        self.unseen = false;
         self.server = ServerPhase::Start;
         self.offered = Offered::default();
     }
 
-    /// The current server is the one before again: a candidate's handshake with the client has ended without a Join Game.
-    pub(super) fn back(&mut self) {
-        self.joined = true;
-        self.server = ServerPhase::Done;
+    /// A handshake with a candidate begins; the current server stays.
+    pub(super) fn live(&mut self) {
+        self.live = true;
+        self.server = ServerPhase::Start;
+        self.offered = Offered::default();
+    }
+
+    /// It has ended without a Join Game.
+    pub(super) fn not_live(&mut self) {
+        self.live = false;
+        self.server = if self.joined { ServerPhase::Done } else { ServerPhase::Start };
         self.offered = Offered::default();
     }
 
@@ -291,14 +310,18 @@ impl Tracker {
         self.server
     }
 
-    /// Whether a handshake is under way: it has begun, and its server has not sent Join Game.
+    /// Whether a handshake with the current server is under way: it has begun, and the server has not sent Join Game.
     pub fn is_handshaking(&self) -> bool {
-        !matches!(self.server, ServerPhase::Start | ServerPhase::Done) && !self.joined
+        !self.live && !self.joined && self.is_under_way()
     }
 
-    /// Whether the server's plugin messages have to be seen: not in play, unless a handshake begins there.
+    fn is_under_way(&self) -> bool {
+        !matches!(self.server, ServerPhase::Start | ServerPhase::Done)
+    }
+
+    /// Whether the current server's plugin messages have to be seen: not in play, unless a handshake begins there.
     pub fn watches_clientbound(&self) -> bool {
-        !self.joined || (self.forge && !matches!(self.client, ClientPhase::Done | ClientPhase::Hello | ClientPhase::Error))
+        !self.joined || self.unseen
     }
 
     /// The client's mods, once it has said them. They do not change while it is connected.
@@ -327,7 +350,7 @@ impl Tracker {
             ClientPhase::Done if self.mods.as_ref().is_some_and(|mods| !mods.knows_reset()) => Err(Unmovable::NoReset),
             ClientPhase::Done if !self.entered || (self.owed != Owed::None && self.answers) => Err(Unmovable::Entering),
             ClientPhase::Done => Ok(()),
-            phase if self.is_handshaking() => Err(Unmovable::Handshaking(phase)),
+            phase if self.is_under_way() => Err(Unmovable::Handshaking(phase)),
             phase => Err(Unmovable::Stuck(phase)),
         }
     }
