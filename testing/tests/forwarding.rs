@@ -1,5 +1,6 @@
 //! Real backends read who the player is, and the token that proves it is seen by them alone.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use moonbridge_testing::network::{Up, command, folder};
@@ -161,6 +162,8 @@ async fn up_keeps_the_token_of_its_last_run() {
     let arguments = ["--data-dir", data, "--backend", &argument, "--forwarding", "bungeeguard"];
     let up = Up::start(&[&arguments[..], &["--forwarding-token-file", &first]].concat()).await;
     assert_eq!(up.stop().await, 0);
+    let store = std::fs::metadata(files.path().join("data/store.redb")).expect("the store").permissions();
+    assert_eq!(store.mode() & 0o077, 0, "others cannot read it, even in a folder that they can look into");
     let up = Up::start(&arguments).await;
     let mut player = Player::join(Kind::Npm, up.listen.port(), "Alice", json!({ "virtualHost": "h" }));
     player.in_world().await;

@@ -102,6 +102,15 @@ fn create_folder(dir: &Path) -> std::io::Result<()> {
     builder.create(dir)
 }
 
+/// A new file that only this user can read, whoever else can look into the folder: the store holds forwarding tokens.
+fn private_file(path: &Path) -> std::io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 fn lock(dir: &Path) -> Result<fs::File, StoreError> {
     let path = dir.join(LOCK);
     let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -120,7 +129,7 @@ fn create(dir: &Path) -> Result<(), StoreError> {
         _ => {}
     }
     let write = || -> Result<(), redb::Error> {
-        let database = builder().create(&new)?;
+        let database = builder().create_file(private_file(&new)?)?;
         let write = database.begin_write()?;
         write.open_table(ENTRIES)?;
         write.open_table(TEXTS)?.insert(ID, uuid::Uuid::new_v4().to_string().as_str())?;
