@@ -54,6 +54,7 @@ pub(crate) async fn open_all(config: &mut Config) -> anyhow::Result<Vec<Door>> {
             Authentication::Offline => None,
             Authentication::Online => shared.clone(),
         };
+        tracing::info!(listen = %listener.listen, online = authenticator.is_some(), "listening");
         doors.push(Door { socket, authenticator });
     }
     Ok(doors)

@@ -1,5 +1,6 @@
 //! Online mode from outside: real clients prove who they are, backends are told, and everything goes over an encrypted connection.
 
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use moonbridge_protocol::frame;
@@ -297,6 +298,39 @@ async fn frames_of_every_length_pass_both_ways() {
         wire::Ending::Open => panic!("it stays open"),
     };
     assert!(wire::reason(&bytes).is_some(), "a reason, encrypted");
+}
+
+/// On IPv6, so that an address of that kind is seen to get through.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_may_have_listeners_of_both_kinds() {
+    let sessions = SessionServer::start().await;
+    let account = sessions.account("Alice");
+    let (mut one, port) = Backend::serve(Kind::Npm, "one", json!({})).await;
+    let more = "send_client_address = true\n[[listeners]]\nlisten = \"[::1]:0\"\nauthentication = \"online\"\n\
+                [[listeners]]\nlisten = \"127.0.0.1:0\"\nauthentication = \"offline\"\n";
+    let net = apart(&sessions, more, &[("one", port)]).await;
+    net.replica.cli().ok(&["backend", "set", "one", "--address", &format!("127.0.0.1:{port}"), "--forwarding", "legacy"]).await;
+    let mut cursor = 0;
+    let mut next = async || {
+        let port = |line: &str| {
+            line.contains("listening").then(|| line.split_once("listen=")?.1.split_once(' ')?.0.rsplit_once(':')?.1.parse::<u16>().ok())?
+        };
+        net.node.process.line_from(&mut cursor, Duration::from_secs(5), "a listener", port).await
+    };
+    let (_, six, offline) = (next().await, next().await, next().await);
+
+    let six = SocketAddr::from((Ipv6Addr::LOCALHOST, six));
+    let (_alice, _) = Wire::join_online(six, &sessions, &account).await.expect("a login");
+    one.joined("Alice").await;
+    let forwarded =
+        |served: &Served| if let Served::Forwarded { address, uuid, .. } = served { Some((address.clone(), uuid.clone())) } else { None };
+    assert_eq!(one.eventually("what is forwarded", forwarded).await, ("::1".to_owned(), account.undashed()));
+    assert_eq!(sessions.asked("Alice")[0].value("ip"), Some("::1"));
+
+    let mut bob = Player::join(Kind::Npm, offline, "Bob", json!({}));
+    bob.in_world().await;
+    one.joined("Bob").await;
+    assert!(sessions.asked("Bob").is_empty());
 }
 
 /// Who left is not counted, who is there is, and the server list needs no proof.
