@@ -1,6 +1,7 @@
 //! Getting a player into a backend: dial it, log in there, and go on to the point that is asked for.
 
 mod hello;
+mod world;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,19 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use moonbridge_proto::snapshot::{Address, Backend};
 use moonbridge_protocol::forwarding::Property;
-use moonbridge_protocol::frame::MAX_FRAME;
 use moonbridge_protocol::login::{self, LoginClientbound};
-use moonbridge_protocol::play::{self, JoinGame};
+use moonbridge_protocol::play::JoinGame;
 use moonbridge_protocol::text::Text;
-use moonbridge_protocol::version::{Clientbound, Version};
+use moonbridge_protocol::version::Version;
 use moonbridge_protocol::wire::WireError;
 use tokio::net::{TcpStream, lookup_host};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use self::hello::hello;
+pub(crate) use self::world::{ClientEnd, Handshake, Held};
 use crate::conn::{self, Conn, OwnFrame};
 use crate::error::Trouble;
 
@@ -50,12 +51,11 @@ pub(crate) struct Player {
 }
 
 /// How far to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     /// The backend's Login Success: what follows goes to the player as it comes.
     LoginSuccess,
-    /// Its Join Game: whatever comes before is held.
-    JoinGame,
+    /// Its Join Game: whatever comes before is held, and Forge's handshake is had on the way.
+    JoinGame(Handshake),
 }
 
 /// The limits of one attempt.
@@ -74,39 +74,14 @@ pub(crate) struct Limits {
 /// What is reserved at a time of the node's memory for transfers.
 pub(crate) const BUDGET_UNIT: usize = 1 << 20;
 
-/// Whole frames that wait for a cutover, and the memory reserved for them.
-#[derive(Debug, Default)]
-pub(crate) struct Held {
-    pub(crate) frames: Vec<u8>,
-    reserved: Option<OwnedSemaphorePermit>,
-}
-
-impl Held {
-    /// Appends a frame, waiting for memory if the node has none left.
-    async fn push(&mut self, frame: &[u8], budget: &Arc<Semaphore>) {
-        let needed = (self.frames.len() + frame.len()).div_ceil(BUDGET_UNIT);
-        let reserved = self.reserved.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        if needed > reserved
-            // The semaphore is never closed.
-            && let Ok(more) = budget.clone().acquire_many_owned((needed - reserved) as u32).await
-        {
-            match &mut self.reserved {
-                Some(reserved) => reserved.merge(more),
-                None => self.reserved = Some(more),
-            }
-        }
-        self.frames.extend_from_slice(frame);
-    }
-}
-
 /// A backend that has taken the player.
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub(crate) conn: Conn,
     /// What came before Join Game.
     pub(crate) held: Held,
-    /// The world, if that far was asked for.
-    pub(crate) join: Option<JoinGame>,
+    /// The world and how Forge's handshake went, if that far was asked for.
+    pub(crate) world: Option<(JoinGame, Handshake)>,
     pub(crate) times: Times,
 }
 
@@ -122,7 +97,8 @@ pub(crate) struct Times {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// One of a bounded set: `dial_failed`, `login_refused`, `login_stalled`, `candidate_closed`, `backend_garbage`,
-    /// `backend_online_mode`, `forwarding_too_long`, `no_buffer`, `no_backend`.
+    /// `backend_online_mode`, `forwarding_too_long`, `no_buffer`, `no_backend`, and Forge's: `forge_refused`,
+    /// `forge_mods_differ`, `forge_garbage`, `forge_missing`, `forge_stalled`.
     pub(crate) reason: &'static str,
     /// For people.
     pub(crate) detail: String,
@@ -169,17 +145,17 @@ pub(crate) async fn enter(backend: &Backend, player: &Player, until: Until, limi
     let mut held = Held::default();
     let refused = |refusal| Refusal { connected: Some(connected), ..refusal };
     log_in(&mut conn, backend, player, &limits).await.map_err(refused)?;
-    let join = match until {
+    let world = match until {
         Until::LoginSuccess => None,
-        Until::JoinGame => match reach_world(&mut conn, player.version, &mut held, &limits).await {
-            Ok(join) => Some(join),
+        Until::JoinGame(mut handshake) => match world::reach(&mut conn, player.version, &mut handshake, &mut held, &limits).await {
+            Ok(join) => Some((join, handshake)),
             Err(refusal) => {
                 let closing = tokio::spawn(conn::close(conn.into_stream(), CLOSE));
                 return Err(Refusal { closing: Some(closing), ..refused(refusal) });
             }
         },
     };
-    Ok(Entered { conn, held, join, times: Times { began, connected, entered: SystemTime::now() } })
+    Ok(Entered { conn, held, world, times: Times { began, connected, entered: SystemTime::now() } })
 }
 
 /// Gives up an entering that is under way: whatever session it came to at the backend is closed, and that awaited for a while.
@@ -234,34 +210,6 @@ async fn log_in(conn: &mut Conn, backend: &Backend, player: &Player, limits: &Li
         )),
         LoginClientbound::SetCompression | LoginClientbound::Unknown(_) => {
             Err(Refusal::new("backend_garbage", format!("it sent packet {id:#04x} where Login Success was expected")))
-        }
-    }
-}
-
-/// From Login Success to Join Game: frames are held, keep-alives are answered at once.
-async fn reach_world(conn: &mut Conn, version: &Version, held: &mut Held, limits: &Limits) -> Result<JoinGame, Refusal> {
-    loop {
-        let OwnFrame { id, payload, whole } = conn.frame(MAX_FRAME, limits.deadline).await?;
-        match u8::try_from(id).map_or(Clientbound::Other, |id| version.clientbound(id)) {
-            Clientbound::JoinGame => return JoinGame::read(version, &payload).map_err(Refusal::field("Join Game")),
-            Clientbound::Disconnect => return Err(Refusal::said(play::read_disconnect(&payload))),
-            Clientbound::KeepAlive => {
-                let asked = play::read_keep_alive(version, &payload).map_err(Refusal::field("Keep Alive"))?;
-                let mut answer = Vec::new();
-                play::put_keep_alive_serverbound(&mut answer, version, asked);
-                conn.write(&answer, limits.deadline).await?;
-            }
-            _ if held.frames.len() + whole.len() > limits.held => {
-                // Unread, the backend feels the pressure; it cannot reach its Join Game, so the deadline decides.
-                sleep_until(limits.deadline).await;
-                return Err(Refusal::new("login_stalled", format!("it sent {} bytes without a Join Game", held.frames.len())));
-            }
-            _ => {
-                if timeout_at(limits.deadline, held.push(&whole, &limits.budget)).await.is_err() {
-                    let detail = "the node's memory for transfers is in use: fewer at a time, or a larger limits.node_buffers";
-                    return Err(Refusal::new("no_buffer", detail));
-                }
-            }
         }
     }
 }

@@ -11,6 +11,7 @@ use moonbridge_proto::connect::{self, ConnectError};
 use moonbridge_proto::telemetry;
 use moonbridge_proto::tls::ClientTls;
 use moonbridge_proto::token::check_token_file;
+use moonbridge_protocol::channels;
 
 pub use listener::{Authentication, Listener, OpenToAll};
 pub use session_server::{BaseUrl, HAS_JOINED, SessionServer, UrlError};
@@ -46,6 +47,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How much of things there may be.
     pub limits: Limits,
+    /// How Forge's players are moved.
+    pub forge: Forge,
     /// Where traces go.
     pub telemetry: Telemetry,
 }
@@ -71,8 +74,20 @@ pub struct Timeouts {
     pub fence: Duration,
     /// The wait for a frame boundary at which a transfer may pause.
     pub pause: Duration,
+    /// A player's Forge handshake with its backend, up to Join Game.
+    pub forge: Duration,
     /// The wait for the sessions to end when the node is shut down.
     pub drain: Duration,
+}
+
+/// How Forge's players are moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forge {
+    /// Whether a handshake is left out that would tell the client nothing new: the same ids as it has taken last.
+    pub skip_equal_handshakes: bool,
+    /// Whether a candidate's mods must be of the client's versions. If not, the client judges, and it disconnects from what it
+    /// does not like.
+    pub strict_mods: bool,
 }
 
 /// How much of things there may be.
@@ -88,6 +103,8 @@ pub struct Limits {
     pub fallback_tries: usize,
     /// Empty frames that a player may send in a second.
     pub empty_frames_per_second: u32,
+    /// Plugin channels of a player's that are remembered, to be told to its next backend.
+    pub channels: usize,
 }
 
 /// Where traces go.
@@ -157,6 +174,10 @@ impl Config {
         set(&mut config.admit_without_control, fields.bool("admit_without_control"));
         fields.table("timeouts", |fields| config.timeouts.read(fields));
         fields.table("limits", |fields| config.limits.read(fields));
+        fields.table("forge", |fields| {
+            set(&mut config.forge.skip_equal_handshakes, fields.bool("skip_equal_handshakes"));
+            set(&mut config.forge.strict_mods, fields.bool("strict_mods"));
+        });
         config.telemetry.otlp_endpoint = fields.table("telemetry", telemetry::read).flatten();
         config.check_control(&mut fields);
         fields.finish()?;
@@ -204,6 +225,7 @@ impl Timeouts {
             ("transfer", &mut self.transfer),
             ("fence", &mut self.fence),
             ("pause", &mut self.pause),
+            ("forge", &mut self.forge),
         ];
         for (name, time) in times {
             set(time, fields.duration(name, Duration::from_millis(100)..=LONGEST));
@@ -220,6 +242,7 @@ impl Limits {
         set(&mut self.node_buffers, fields.size("node_buffers", 16 << 20..=1 << 40));
         set(&mut self.fallback_tries, fields.integer("fallback_tries", 0..=100));
         set(&mut self.empty_frames_per_second, fields.integer("empty_frames_per_second", 1..=1_000_000));
+        set(&mut self.channels, fields.integer("channels", 1..=100_000));
         if self.node_buffers < self.transfer_buffer {
             fields.wrong("node_buffers", "expected at least transfer_buffer: no transfer could begin");
         }
@@ -249,6 +272,7 @@ impl Default for Config {
             admit_without_control: true,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            forge: Forge { skip_equal_handshakes: true, strict_mods: true },
             telemetry: Telemetry::default(),
         }
     }
@@ -266,6 +290,7 @@ impl Default for Timeouts {
             transfer: Duration::from_secs(30),
             fence: Duration::from_secs(2),
             pause: Duration::from_secs(5),
+            forge: Duration::from_secs(120),
             drain: Duration::from_secs(10),
         }
     }
@@ -279,6 +304,7 @@ impl Default for Limits {
             node_buffers: 512 << 20,
             fallback_tries: 5,
             empty_frames_per_second: 100,
+            channels: channels::MAX_CHANNELS,
         }
     }
 }
@@ -325,6 +351,7 @@ mod tests {
             transfer = "7s"
             fence = "8s"
             pause = "9s"
+            forge = "10s"
             drain = "0s"
             [limits]
             connections_before_login = 11
@@ -332,6 +359,10 @@ mod tests {
             node_buffers = "1 GiB"
             fallback_tries = 0
             empty_frames_per_second = 13
+            channels = 14
+            [forge]
+            skip_equal_handshakes = false
+            strict_mods = false
             [session_server]
             url = "http://127.0.0.1:8080/yggdrasil/sessionserver/"
             timeout = "5s"
@@ -360,6 +391,7 @@ mod tests {
             transfer: seconds(7),
             fence: seconds(8),
             pause: seconds(9),
+            forge: seconds(10),
             drain: seconds(0),
         };
         let limits = Limits {
@@ -368,6 +400,7 @@ mod tests {
             node_buffers: 1 << 30,
             fallback_tries: 0,
             empty_frames_per_second: 13,
+            channels: 14,
         };
         assert_eq!((config.name.as_str(), config.workers, config.admit_without_control), ("edge-1", 3, false));
         assert!(!config.encrypt_together);
@@ -384,6 +417,7 @@ mod tests {
         assert_eq!(config.control_tls.and_then(|tls| tls.domain).as_deref(), Some("cp"));
         assert_eq!(config.token_file, Some(PathBuf::from("/etc/moonbridge/token")));
         assert_eq!((config.timeouts, config.limits), (timeouts, limits));
+        assert_eq!(config.forge, Forge { skip_equal_handshakes: false, strict_mods: false });
         assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4317"));
     }
 

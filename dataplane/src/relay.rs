@@ -52,6 +52,8 @@ pub(crate) enum Halt {
 pub(crate) struct Rules {
     pub(crate) watch: WatchSet,
     pub(crate) empty: Empty,
+    /// The longest frame that is waited for, to be seen whole; longer ones are cut through.
+    pub(crate) hold: usize,
 }
 
 /// Moves what is ready from `source` to `sink`. Pending when there is nothing more to read or the sink is full, with the
@@ -64,6 +66,7 @@ pub(crate) fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     empty: &mut u32,
     mut visit: impl FnMut(Watched<'_>) -> Verdict,
 ) -> Poll<Halt> {
+    source.walker.set_hold(rules.hold);
     for _ in 0..READS_A_TURN {
         match sink {
             Sink::Link(link) => {

@@ -19,7 +19,8 @@ use crate::cipher::Ciphers;
 #[derive(Debug)]
 pub(crate) struct Link<R = OwnedReadHalf, W = OwnedWriteHalf> {
     read: R,
-    decryptor: Option<Decryptor>,
+    /// Boxed: an offline session does not pay for it.
+    decryptor: Option<Box<Decryptor>>,
     /// Where in a frame what is read from this socket stands.
     pub(crate) walker: Walker,
     /// Read from the socket but not forwarded: the beginning of a frame, or (`unwalked`) frames not looked at yet.
@@ -46,7 +47,7 @@ impl Link {
         let (read_half, write_half) = stream.into_split();
         let (out, decryptor) = match ciphers {
             None => (Outlet::plain(write_half), None),
-            Some(Ciphers { encryptor, decryptor }) => (Outlet::encrypted(write_half, encryptor), Some(decryptor)),
+            Some(Ciphers { encryptor, decryptor }) => (Outlet::encrypted(write_half, encryptor), Some(Box::new(decryptor))),
         };
         let mut link = Link { decryptor, unwalked: !read.is_empty(), ..Link::over(read_half, out) };
         link.unread.write(|out| out.extend_from_slice(read));

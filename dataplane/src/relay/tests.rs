@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use moonbridge_crypto::cfb8::{Encryptor, Secret};
 use moonbridge_protocol::frame;
-use moonbridge_protocol::walk::{Empty, Verdict, WatchSet};
+use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
@@ -35,7 +35,7 @@ fn secret(number: usize) -> Secret {
 
 /// A session that does nothing but relay, until the backend ends its stream and all of it has been sent.
 async fn relay(mut player: Link, mut backend: Link) {
-    let rules = Rules { watch: WatchSet::default(), empty: Empty::Pass };
+    let rules = Rules { watch: WatchSet::default(), empty: Empty::Pass, hold: HOLD };
     let mut turn = |cx: &mut Context<'_>| {
         let _ = pump(cx, &mut player, &mut Sink::Link(&mut backend), rules, &mut 0, |_| Verdict::Pass);
         match pump(cx, &mut backend, &mut Sink::Link(&mut player), rules, &mut 0, |_| Verdict::Pass) {

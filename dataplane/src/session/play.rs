@@ -11,6 +11,7 @@ mod cutover;
 mod fallback;
 mod leaving;
 mod state;
+mod talk;
 mod transfer;
 mod turn;
 
@@ -21,6 +22,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use moonbridge_proto::v1;
+use moonbridge_protocol::forge::live::Live;
+use moonbridge_protocol::host::VirtualHost;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::{frame, play as packets};
 use tokio::time::{Instant, Sleep};
@@ -72,6 +75,8 @@ pub(crate) struct Play {
     fence: Option<Instant>,
     /// Outcomes that are told once the player's socket has taken the cutover.
     replaying: Option<Box<cutover::Replaying>>,
+    /// A handshake with a candidate that is gone; it ends at the next boundary.
+    unended: Option<Live>,
     /// Why the player lost its backend, until it has another.
     lost: Option<Text>,
     /// Backends that have lost this player lately.
@@ -104,6 +109,8 @@ enum Event {
     Flood,
     /// An admin asks something.
     Command(SessionCommand),
+    /// What a transfer waited for is over.
+    Waited,
     /// A backend was entered, or none could be.
     Arrived(transfer::Arrival),
     /// The pause has been reached: the cutover may be written.
@@ -159,7 +166,7 @@ impl Play {
     pub(crate) fn new(start: Start) -> Play {
         let Start { node, facts, registration, context, player, backend, connection } = start;
         Play {
-            state: State::new(facts.version),
+            state: State::new(facts.version, VirtualHost::of(&facts.host).forge_marker, node.config.limits.channels),
             player: player.into_link(),
             quiet: Quiet::default(),
             current: Some(Current { name: backend, link: connection.into_link(), quiet: Quiet::default() }),
@@ -169,6 +176,7 @@ impl Play {
             leaving: Vec::new(),
             fence: None,
             replaying: None,
+            unended: None,
             lost: None,
             unstable: None,
             entered: Instant::now(),
@@ -234,10 +242,11 @@ impl Play {
             }
             Event::Command(command) => self.command(command),
             Event::Arrived(arrival) => self.arrived(arrival),
-            Event::Paused => {
-                self.paused();
+            Event::Waited => {
+                self.waited();
                 None
             }
+            Event::Paused => self.paused(),
             Event::Replayed => {
                 self.replayed();
                 None

@@ -145,18 +145,6 @@ async fn settings_for_an_earlier_world_do_not_lift_the_fence_of_a_later() {
 }
 
 #[tokio::test]
-async fn a_forge_player_whose_backend_kicks_is_told_and_not_moved() {
-    let (lobby, arena) = (host("lobby").await, host("arena").await);
-    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
-    let (mut player, mut backend) = play(&node, &lobby, "Steve").await;
-    player.send(|out| assert!(packets::put_plugin_message_serverbound(out, v5(), "FML|HS", &[1, 2]))).await;
-    backend.frame().await;
-    backend.send(|out| packets::put_disconnect(out, v5(), &Text::legacy("restart"))).await;
-    let (kind, frame) = player.clientbound().await;
-    assert_eq!((kind, packets::read_disconnect(&frame.payload).plain().as_str()), (Clientbound::Disconnect, "restart"));
-}
-
-#[tokio::test]
 async fn a_login_under_way_is_told_of_the_shutdown() {
     let lobby = host("lobby").await;
     let node = node(&[&lobby], OnKick::Fallback, |_| {});
@@ -225,17 +213,6 @@ async fn a_candidate_that_fails_costs_nothing() {
     backend.is_told("still here").await;
     backend.show("so am I").await;
     player.hears("so am I").await;
-}
-
-#[tokio::test]
-async fn a_player_that_speaks_forge_is_relayed_but_not_moved() {
-    let (lobby, arena) = (host("lobby").await, host("arena").await);
-    let node = node(&[&lobby, &arena], OnKick::Fallback, |_| {});
-    let (mut player, mut backend) = log_in(&node, &lobby, "Steve").await;
-    player.send(|out| assert!(packets::put_plugin_message_serverbound(out, v5(), "FML|HS", &[1, 2]))).await;
-    assert_eq!(backend.serverbound().await.0, Serverbound::PluginMessage);
-    let refused = outcome(transfer(&node, "arena")).await.result;
-    assert_eq!(refused.reason, "forge_unsupported");
 }
 
 #[tokio::test]
@@ -430,8 +407,8 @@ async fn a_session_in_play_is_small() {
     let arrival = super::Arrival { stream: served.0, address: served.1, place, authenticator: None };
     let future = super::serve(node, arrival);
     let (serve, play) = (size_of_val(&future), size_of::<super::play::Play>());
-    // The task of a connection lives as long as its session, with play boxed beside it.
-    assert!(serve <= 256 && play <= 1400, "serve {serve}, play {play}");
+    // The task of a connection lives as long as its session, with play boxed beside it. Forge's tracker has 248 of play's bytes.
+    assert!(serve <= 256 && play <= 1664, "serve {serve}, play {play}");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use moonbridge_protocol::forge::tracker::Unmovable;
 use moonbridge_protocol::keep_alive::Asker;
 use moonbridge_protocol::play as packets;
 use moonbridge_protocol::text::Text;
@@ -41,10 +42,20 @@ impl Play {
                 current.link.out.write(|out| self.state.lift_fence(out));
             }
         }
-        if let Moving::Pausing { deadline, .. } = &self.moving
-            && *deadline <= now
-        {
-            self.pause_failed();
+        if self.state.in_world && !self.state.fenced && self.entered + self.node.config.timeouts.fence <= now {
+            // Scripted clients may never say so.
+            self.state.forge.entered();
+        }
+        let over = match &self.moving {
+            Moving::Pausing { deadline, .. } if *deadline <= now => self.pause_failed(),
+            Moving::Waiting(request, _) if request.deadline <= now => {
+                self.waited();
+                None
+            }
+            _ => None,
+        };
+        if over.is_some() {
+            return over;
         }
         if self.replay_deadline().is_some_and(|deadline| deadline <= now) {
             self.replayed();
@@ -75,6 +86,10 @@ impl Play {
                 true => timeouts.backend_read.min(timeouts.login / 2),
                 false => timeouts.backend_read,
             };
+            if self.state.forge.is_handshaking() && self.entered + timeouts.forge <= now {
+                let (phase, waits_for) = (self.state.forge.client().name(), self.state.forge.waits_for());
+                dead = Some(format!("Forge's handshake with {} has stopped ({phase}): it waits for {waits_for}", current.name));
+            }
             if current.quiet.read >= patience || current.quiet.write >= timeouts.write_stall {
                 dead = Some(format!("{} does not answer", current.name));
             }
@@ -122,12 +137,15 @@ impl Play {
         let mut next = now + tick.min(shortest / 4).max(Duration::from_millis(50));
         let pause = match &self.moving {
             Moving::Pausing { deadline, .. } => Some(*deadline),
+            Moving::Waiting(request, _) => Some(request.deadline),
             _ => None,
         };
+        let entered =
+            (self.state.in_world && self.state.forge.may_reset() == Err(Unmovable::Entering)).then(|| self.entered + timeouts.fence);
         let feed = self.current.is_none().then(|| now + FEED);
         let patience = timeouts.write_stall;
         let leaving = self.leaving.iter().map(|leaving| leaving.deadline(patience)).min();
-        for clock in [pause, feed, leaving, self.fence, self.replay_deadline()].into_iter().flatten() {
+        for clock in [pause, feed, entered, leaving, self.fence, self.replay_deadline()].into_iter().flatten() {
             // A fence that waits for a frame boundary is due already: look again soon.
             next = next.min(clock.max(now + Duration::from_millis(50)));
         }

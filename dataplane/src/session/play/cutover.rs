@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use moonbridge_protocol::forge::lead::Lead;
 use moonbridge_protocol::switch;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::walk::{Empty, Verdict, Walker, WatchSet, Watched};
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 use super::leaving::Leaving;
 use super::transfer::{Arrived, Cause};
 use super::{Current, Play, Quiet};
-use crate::backend::{Entered, Held};
+use crate::backend::{Entered, Handshake, Held};
 use crate::relay::link::Link;
 use crate::trace::Steps;
 
@@ -27,10 +28,10 @@ pub(super) struct Replaying {
 
 impl Play {
     /// Writes the cutover: both directions stand at a frame boundary.
-    pub(super) fn cut_over(&mut self, cause: Cause, arrived: Arrived, paused: SystemTime) {
+    pub(super) fn cut_over(&mut self, cause: Cause, arrived: Arrived, paused: SystemTime, lead: Lead) {
         // An earlier cutover that a slow player is still taking was written; that is what its asker wants to know.
         self.replayed();
-        let Arrived { backend, entered: Entered { conn, mut held, join, times } } = arrived;
+        let Arrived { backend, entered: Entered { conn, mut held, world, times }, live } = arrived;
         let version = self.state.version;
         let state = &mut self.state;
         let now = Instant::now();
@@ -42,9 +43,20 @@ impl Play {
         self.player.out.write(|out| {
             switch::put_cleanup(out, version, &state.tab);
             state.tab.clear();
-            replay(std::mem::take(&mut held.frames), out, |frame| state.see_clientbound(frame));
-            if let Some(join) = &join {
-                switch::put_enter(out, version, join, was_in_world);
+            lead.begin(out, version, &mut state.forge);
+            replay(std::mem::take(&mut held.frames), out, |frame| state.see_held_back(frame, lead));
+            lead.end(out, version, &mut state.forge);
+            if let Some((join, handshake)) = &world {
+                if was_in_world && state.forge.is_forge() {
+                    let dimension = match (handshake, live) {
+                        (Handshake::Node(candidate), _) => candidate.dimension(join),
+                        (Handshake::Client(_), Some(live)) => live.dimension(join),
+                        (Handshake::Client(_), None) => join.dimension,
+                    };
+                    switch::put_enter_forge(out, version, join, dimension, state.forge.override_dimension());
+                } else {
+                    switch::put_enter(out, version, join, was_in_world);
+                }
                 state.joined();
             }
         });
@@ -77,7 +89,7 @@ impl Play {
     pub(super) fn replay_deadline(&self) -> Option<Instant> {
         match &self.replaying.as_ref()?.cause {
             Cause::Request(request) => Some(request.deadline),
-            Cause::Fallback => None,
+            Cause::Fallback(_) => None,
         }
     }
 

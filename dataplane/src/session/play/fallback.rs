@@ -1,14 +1,16 @@
 //! What becomes of a player whose backend kicks or dies: the route's other backends are entered, while its frames are held.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use moonbridge_proto::snapshot::OnKick;
+use moonbridge_proto::snapshot::{Backend, OnKick};
 use moonbridge_protocol::text::Text;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::leaving::LINGER;
-use super::transfer::{Cause, Entering, Moving, close_later, enter};
+use super::transfer::{Cause, Moving, close_later};
 use super::{End, Play};
 use crate::backend::Refusal;
 use crate::conn;
@@ -23,6 +25,13 @@ pub(super) struct Unstable {
     first: Text,
 }
 
+/// Backends that a player who has lost its own may still go to.
+pub(super) struct Rest {
+    backends: VecDeque<Arc<Backend>>,
+    /// For all of them.
+    deadline: Instant,
+}
+
 impl Play {
     /// The current backend is gone or has kicked the player: falls back as the route says.
     pub(super) fn lose_backend(&mut self, reason: &'static str, text: Text) -> Option<End> {
@@ -32,8 +41,8 @@ impl Play {
         }
         let name = self.current.as_ref().map(|current| current.name.clone()).unwrap_or_default();
         tracing::info!(session = %self.context.id, player = self.facts.name, backend = name, reason, said = text.plain(), "a backend was lost");
-        // A Forge client cannot be moved yet, and a frame under way to the backend has nowhere to end.
-        if self.on_kick() == OnKick::Disconnect || self.state.forge || !self.player.walker.at_boundary() {
+        // A frame under way to the backend has nowhere to end.
+        if self.on_kick() == OnKick::Disconnect || !self.player.walker.at_boundary() {
             return Some(End::told(reason, text));
         }
         let old = self.current.take().and_then(|current| current.link.into_parts()).map(|(stream, ..)| stream);
@@ -44,13 +53,27 @@ impl Play {
         let unstable = self.unstable.get_or_insert_with(|| Unstable { names: Vec::new(), first: text });
         unstable.names.push(name);
         self.lost = Some(unstable.first.clone());
-        if matches!(self.moving, Moving::Nowhere) {
-            self.start_fallback(old);
-        } else if let Some(old) = old {
-            close_later(old);
-        }
+        self.leave_handshake();
         self.set_timer(Instant::now());
-        None
+        match &self.moving {
+            Moving::Nowhere => self.start_fallback(old),
+            // The player goes where somebody wants it.
+            _ => {
+                old.map(close_later);
+                None
+            }
+        }
+    }
+
+    /// A handshake that the lost backend was in is ended, as far as that is possible without it.
+    fn leave_handshake(&mut self) {
+        let (version, tracker) = (self.state.version, &mut self.state.forge);
+        if tracker.is_handshaking() {
+            self.player.out.write(|out| {
+                tracker.finish(out, version);
+            });
+            tracker.new_server();
+        }
     }
 
     fn on_kick(&self) -> OnKick {
@@ -60,33 +83,39 @@ impl Play {
     }
 
     /// Enters the route's other backends in turn, once the connection to `old` is closed.
-    pub(super) fn start_fallback(&mut self, old: Option<TcpStream>) {
-        let (node, facts) = (self.node.clone(), self.facts.clone());
+    pub(super) fn start_fallback(&mut self, old: Option<TcpStream>) -> Option<End> {
         let lost: &[String] = self.unstable.as_ref().map_or(&[], |unstable| &unstable.names);
-        let candidates: Vec<_> = match node.snapshot.load().as_ref() {
-            Some(snapshot) => snapshot.route(&facts.host).usable().filter(|backend| !lost.contains(&backend.name)).cloned().collect(),
-            None => Vec::new(),
-        };
-        let tries = node.config.limits.fallback_tries.saturating_sub(lost.len().saturating_sub(1)).min(candidates.len());
-        let arrival = async move {
+        let snapshot = self.node.snapshot.load();
+        let route = snapshot.as_ref().map(|snapshot| snapshot.route(&self.facts.host));
+        let usable = route.iter().flat_map(|route| route.usable()).filter(|backend| !lost.contains(&backend.name));
+        let tries = self.node.config.limits.fallback_tries.saturating_sub(lost.len().saturating_sub(1));
+        let rest = Rest { backends: usable.take(tries).cloned().collect(), deadline: Instant::now() + self.node.config.timeouts.transfer };
+        self.next_of(rest, async move {
             if let Some(old) = old {
                 conn::close(old, LINGER).await;
             }
-            let deadline = Instant::now() + node.config.timeouts.transfer;
-            for (index, backend) in candidates.into_iter().take(tries).enumerate() {
-                let share = deadline.saturating_duration_since(Instant::now()) / (tries - index) as u32;
-                match enter(node.clone(), backend.clone(), facts.clone(), Instant::now() + share).await {
-                    Ok(arrived) => return Ok(arrived),
-                    Err(Refusal { reason, detail, closing, .. }) => {
-                        if let Some(closing) = closing {
-                            let _ = closing.await;
-                        }
-                        tracing::info!(player = facts.name, backend = backend.name, reason, detail, "a fallback did not take the player");
-                    }
-                }
+        })
+    }
+
+    /// A fallback has not taken the player: the next one is tried.
+    pub(super) fn fall_on(&mut self, rest: Rest, refusal: Refusal) -> Option<End> {
+        let Refusal { reason, detail, closing, .. } = refusal;
+        tracing::info!(session = %self.context.id, player = self.facts.name, reason, detail, "a fallback did not take the player");
+        self.next_of(rest, async move {
+            if let Some(closing) = closing {
+                let _ = closing.await;
             }
-            Err(Refusal::new("no_backend", "no other backend took the player"))
+        })
+    }
+
+    fn next_of(&mut self, mut rest: Rest, before: impl Future<Output = ()> + Send + 'static) -> Option<End> {
+        let now = Instant::now();
+        let share = rest.deadline.saturating_duration_since(now) / rest.backends.len().max(1) as u32;
+        let Some(backend) = rest.backends.pop_front() else {
+            let none = Text::legacy("No other server takes you at the moment.");
+            return Some(End::told("no_backend", self.lost.take().unwrap_or(none)));
         };
-        self.moving = Moving::Entering(Entering { cause: Cause::Fallback, arrival: Box::pin(arrival) });
+        self.set_out(Cause::Fallback(rest), backend, now + share, before);
+        None
     }
 }

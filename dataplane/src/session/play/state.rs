@@ -1,11 +1,15 @@
 //! What a session in play is at a frame boundary, apart from its sockets, and what each frame does to it.
 
 use moonbridge_protocol::channels::{self, Channels};
+use moonbridge_protocol::forge::HANDSHAKE;
+use moonbridge_protocol::forge::lead::Lead;
+use moonbridge_protocol::forge::tracker::{Tracker, Way};
+use moonbridge_protocol::frame::MAX_FRAME;
 use moonbridge_protocol::keep_alive::{Answer, Asker, Ledger};
 use moonbridge_protocol::play;
 use moonbridge_protocol::tab_list::TabNames;
 use moonbridge_protocol::version::{Clientbound, Serverbound, Version};
-use moonbridge_protocol::walk::{Empty, Verdict, WatchSet, Watched};
+use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet, Watched};
 
 use crate::relay::Rules;
 
@@ -28,8 +32,8 @@ pub(crate) struct State {
     settings: Vec<u8>,
     /// What the player last said on MC|Brand.
     brand: Vec<u8>,
-    /// The player has spoken FML|HS.
-    pub(crate) forge: bool,
+    /// Where the player stands in Forge's handshake, and what is known of its client by it.
+    pub(crate) forge: Tracker,
     /// The player has been sent a Join Game.
     pub(crate) in_world: bool,
     /// The number of the connection to the current backend.
@@ -47,6 +51,8 @@ pub(crate) struct State {
     /// Frames left out at fences, in all.
     pub(crate) dropped: u64,
     clientbound: WatchSet,
+    /// While the backend's plugin messages have to be seen.
+    handshake: WatchSet,
     serverbound: WatchSet,
 }
 
@@ -57,16 +63,19 @@ struct Came {
 }
 
 impl State {
-    pub(crate) fn new(version: &'static Version) -> State {
+    /// A session that begins play. `marked`: the client's host had Forge's mark.
+    pub(crate) fn new(version: &'static Version, marked: bool, channels: usize) -> State {
         use {Clientbound as C, Serverbound as S};
+        let play = [C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect];
+        let handshake = [C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect, C::PluginMessage];
         State {
             version,
             ledger: Ledger::default(),
             tab: TabNames::default(),
-            channels: Channels::default(),
+            channels: Channels::bounded(channels),
             settings: Vec::new(),
             brand: Vec::new(),
-            forge: false,
+            forge: Tracker::new(marked),
             in_world: false,
             number: 0,
             fenced: false,
@@ -74,24 +83,29 @@ impl State {
             answers: false,
             came: Came::default(),
             dropped: 0,
-            clientbound: version.watch_clientbound(&[C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect]),
+            clientbound: version.watch_clientbound(&play),
+            handshake: version.watch_clientbound(&handshake),
             serverbound: version.watch_serverbound(&[S::KeepAlive, S::PluginMessage, S::ClientSettings]),
         }
     }
 
     /// Whether the player's backend owes it the first world. Forge's handshake comes before that and may take long.
     pub(crate) fn awaits_first_world(&self) -> bool {
-        !self.in_world && !self.forge
+        !self.in_world && !self.forge.is_handshaking()
     }
 
     /// What the clientbound direction is walked with.
     pub(crate) fn clientbound_rules(&self) -> Rules {
-        Rules { watch: self.clientbound, empty: Empty::Pass }
+        match self.forge.watches_clientbound() {
+            false => Rules { watch: self.clientbound, empty: Empty::Pass, hold: HOLD },
+            // The ids of a modded server's blocks and items come in one frame of any length.
+            true => Rules { watch: self.handshake, empty: Empty::Pass, hold: MAX_FRAME },
+        }
     }
 
     /// What the serverbound direction is walked with.
     pub(crate) fn serverbound_rules(&self) -> Rules {
-        Rules { watch: if self.fenced { WatchSet::ALL } else { self.serverbound }, empty: Empty::Drop }
+        Rules { watch: if self.fenced { WatchSet::ALL } else { self.serverbound }, empty: Empty::Drop, hold: HOLD }
     }
 
     /// A frame of the current backend's.
@@ -113,9 +127,26 @@ impl State {
                 self.tab.note(frame.payload);
                 Verdict::Pass
             }
+            Clientbound::PluginMessage => {
+                if let Some(data) = handshake_from_backend(frame.payload) {
+                    self.forge.clientbound(data);
+                }
+                Verdict::Pass
+            }
             Clientbound::Disconnect => Verdict::Stop,
             _ => Verdict::Pass,
         }
+    }
+
+    /// A frame that a candidate sent before its Join Game, on its way to the player after all.
+    pub(crate) fn see_held_back(&mut self, frame: Watched<'_>, lead: Lead) -> Verdict {
+        if self.version.clientbound(frame.id) == Clientbound::PluginMessage {
+            return match handshake_from_backend(frame.payload) {
+                Some(data) if !lead.see(data, &mut self.forge) => Verdict::Drop,
+                _ => Verdict::Pass,
+            };
+        }
+        self.see_clientbound(frame)
     }
 
     /// A frame of the player's, on its way to the current backend.
@@ -133,18 +164,16 @@ impl State {
                 }
             }
             Serverbound::ClientSettings => {
-                self.remember(frame.payload, Serverbound::ClientSettings);
+                let _ = self.remember(frame.payload, Serverbound::ClientSettings);
                 self.answered();
                 if self.unanswered == 0 {
                     self.came.settings = true;
                     self.fenced = false;
+                    self.forge.entered();
                 }
                 Verdict::Pass
             }
-            Serverbound::PluginMessage => {
-                self.remember(frame.payload, Serverbound::PluginMessage);
-                Verdict::Pass
-            }
+            Serverbound::PluginMessage => self.remember(frame.payload, Serverbound::PluginMessage),
             Serverbound::OldWorld | Serverbound::TabComplete if self.fenced => {
                 self.dropped += 1;
                 Verdict::Drop
@@ -156,6 +185,7 @@ impl State {
     /// The player was sent a Join Game.
     pub(crate) fn joined(&mut self) {
         self.in_world = true;
+        self.forge.joined();
         self.unanswered = if self.answers { self.unanswered.saturating_add(1) } else { 1 };
     }
 
@@ -192,28 +222,35 @@ impl State {
                 if kind == Serverbound::ClientSettings {
                     self.answered();
                 }
-                self.remember(frame.payload, kind);
-                Verdict::Pass
+                self.remember(frame.payload, kind)
             }
             _ => Verdict::Pass,
         }
     }
 
-    fn remember(&mut self, payload: &[u8], kind: Serverbound) {
+    /// Keeps what the next backend has to be told again. What answers the node itself goes nowhere.
+    fn remember(&mut self, payload: &[u8], kind: Serverbound) -> Verdict {
         if kind == Serverbound::ClientSettings {
             remember(&mut self.settings, payload);
-            return;
+            return Verdict::Pass;
         }
-        let Ok(message) = play::PluginMessage::read_serverbound(payload) else { return };
+        let Ok(message) = play::PluginMessage::read_serverbound(payload) else { return Verdict::Pass };
         match message.channel {
-            channels::REGISTER => self.channels.register(message.data),
+            channels::REGISTER => {
+                self.channels.register(message.data);
+                if self.channels.has(HANDSHAKE) {
+                    self.forge.is_forge_client();
+                }
+            }
             channels::UNREGISTER => self.channels.unregister(message.data),
             BRAND => {
                 remember(&mut self.brand, message.data);
                 self.came.brand = true;
             }
-            channel => self.forge |= channels::spoke_forge(channel),
+            HANDSHAKE if self.forge.serverbound(message.data) == Way::Nowhere => return Verdict::Drop,
+            _ => {}
         }
+        Verdict::Pass
     }
 
     /// The current backend is another one from here on: what the player is still asked in the name of the old one is the
@@ -230,6 +267,7 @@ impl State {
     pub(crate) fn lift_fence(&mut self, out: &mut Vec<u8>) {
         self.fenced = false;
         self.unanswered = 0;
+        self.forge.entered();
         if !self.came.settings && !self.settings.is_empty() {
             play::put_client_settings(out, self.version, &self.settings);
         }
@@ -237,6 +275,11 @@ impl State {
             play::put_plugin_message_serverbound(out, self.version, BRAND, &self.brand);
         }
     }
+}
+
+/// What a backend's plugin message says on the channel of Forge's handshake.
+fn handshake_from_backend(payload: &[u8]) -> Option<&[u8]> {
+    play::PluginMessage::read_clientbound(payload).ok().filter(|message| message.channel == HANDSHAKE).map(|message| message.data)
 }
 
 fn remember(place: &mut Vec<u8>, payload: &[u8]) {

@@ -4,6 +4,9 @@
 //! candidate has come to its Join Game, the player's frames are held from the next frame boundary on
 //! ([`Moving::Pausing`]); at a boundary of the other direction, too, the cutover is written in one piece
 //! ([`super::cutover`]). Whatever fails before that costs the player nothing.
+//!
+//! A Forge client's handshake with the candidate is had by the node, if the client's mods are known; the client has its own,
+//! led by the node, in the cutover. Otherwise the client has it with the candidate itself ([`super::talk`]).
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -14,13 +17,19 @@ use std::time::SystemTime;
 use futures::TryFutureExt;
 use moonbridge_proto::routing::Usable;
 use moonbridge_proto::snapshot::Backend;
-use moonbridge_protocol::text::Text;
+use moonbridge_protocol::forge::candidate::ClientFacts;
+use moonbridge_protocol::forge::lead::Lead;
+use moonbridge_protocol::forge::live::Live;
+use moonbridge_protocol::forge::tracker::Unmovable;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::fallback::Rest;
+use super::talk::Talk;
 use super::{End, Event, FAREWELL, Play, failed};
-use crate::backend::{self, Entered, Limits, Player, Refusal, Until};
+use crate::backend::{self, Entered, Handshake, Limits, Player, Refusal, Until};
 use crate::conn;
 use crate::node::Node;
 use crate::registry::Outcome;
@@ -30,6 +39,8 @@ use crate::trace::Steps;
 pub(super) enum Moving {
     /// Nowhere: it stays.
     Nowhere,
+    /// Somebody asked while the player is in the midst of Forge's handshake: when that has ended.
+    Waiting(Request, Arc<Backend>),
     /// A candidate is being entered.
     Entering(Entering),
     /// A candidate waits at its Join Game for a frame boundary.
@@ -39,6 +50,8 @@ pub(super) enum Moving {
 pub(super) struct Entering {
     pub(super) cause: Cause,
     pub(super) arrival: Pin<Box<dyn Future<Output = Arrival> + Send>>,
+    /// What the player has to say to the candidate itself.
+    pub(super) talk: Option<Talk>,
 }
 
 /// What the entering came to.
@@ -48,14 +61,16 @@ pub(super) type Arrival = Result<Box<Arrived>, Refusal>;
 pub(super) struct Arrived {
     pub(super) backend: String,
     pub(super) entered: Entered,
+    /// The handshake that the player has had with it itself.
+    pub(super) live: Option<Live>,
 }
 
 /// Why the player moves.
 pub(super) enum Cause {
     /// Somebody asked.
     Request(Request),
-    /// Its backend was lost.
-    Fallback,
+    /// Its backend was lost; these are still to be tried.
+    Fallback(Rest),
 }
 
 /// A transfer that was asked for.
@@ -72,7 +87,7 @@ impl Moving {
     /// The session ends: lets go of the candidate, and waits until the candidate has let go of the player.
     pub(super) async fn abandon(self) {
         match self {
-            Moving::Nowhere => {}
+            Moving::Nowhere | Moving::Waiting(..) => {}
             Moving::Entering(Entering { arrival, .. }) => backend::abandon(arrival.map_ok(|arrived| arrived.entered)).await,
             Moving::Pausing { arrived, .. } => backend::abandon(ready(Ok(arrived.entered))).await,
         }
@@ -87,18 +102,16 @@ impl Play {
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
         let request = Request { to, traceparent: traceparent.to_owned(), deadline, reply, began };
         match self.candidate_for(&request.to) {
-            Ok(backend) => {
-                let arrival = enter(self.node.clone(), backend, self.facts.clone(), deadline);
-                self.moving = Moving::Entering(Entering { cause: Cause::Request(request), arrival: Box::pin(arrival) });
+            Ok(backend) if self.state.forge.is_handshaking() => {
+                self.moving = Moving::Waiting(request, backend);
+                self.set_timer(Instant::now());
             }
+            Ok(backend) => self.set_out(Cause::Request(request), backend, deadline, ready(())),
             Err((reason, detail)) => self.tell(request, failed(reason, detail), Steps::default()),
         }
     }
 
     fn candidate_for(&self, to: &str) -> Result<Arc<Backend>, (&'static str, String)> {
-        if self.state.forge {
-            return Err(forge());
-        }
         if !matches!(self.moving, Moving::Nowhere) || self.lost.is_some() || self.replaying.is_some() {
             return Err(("transfer_in_progress", "this player is being moved already: wait for that to end".into()));
         }
@@ -118,11 +131,37 @@ impl Play {
         }
     }
 
+    /// Enters `backend`, once `before` is over.
+    pub(super) fn set_out(
+        &mut self,
+        cause: Cause,
+        backend: Arc<Backend>,
+        deadline: Instant,
+        before: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (version, forge, channels) = (self.state.version, &self.state.forge, &self.state.channels);
+        let (handshake, talk) = match ClientFacts::of(version, forge, channels, self.node.config.forge.strict_mods) {
+            Some(facts) if forge.mods().is_some() => (Handshake::by_node(facts), None),
+            // Whether it has Forge is not known for certain before it has met a Forge server.
+            _ => {
+                let (handshake, end) = Handshake::by_client(version, channels);
+                (handshake, Some(Talk::new(end)))
+            }
+        };
+        let (node, facts) = (self.node.clone(), self.facts.clone());
+        let arrival = Box::pin(async move {
+            before.await;
+            enter(node, backend, facts, handshake, deadline).await
+        });
+        self.moving = Moving::Entering(Entering { cause, arrival, talk });
+    }
+
     pub(super) fn arrived(&mut self, arrival: Arrival) -> Option<End> {
-        let Moving::Entering(Entering { cause, .. }) = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return None };
+        let Moving::Entering(Entering { cause, talk, .. }) = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return None };
         let now = Instant::now();
-        match (arrival, cause) {
-            (Ok(arrived), cause) => {
+        match arrival {
+            Ok(mut arrived) => {
+                arrived.live = talk.and_then(Talk::live);
                 let mut deadline = now + self.node.config.timeouts.pause;
                 if let Cause::Request(request) = &cause {
                     deadline = deadline.min(request.deadline);
@@ -131,51 +170,84 @@ impl Play {
                 self.set_timer(now);
                 None
             }
-            (Err(refusal), Cause::Request(request)) => {
+            Err(refusal) => {
+                if let Some(talk) = talk {
+                    self.end_talk(talk);
+                }
+                self.not_taken(cause, refusal)
+            }
+        }
+    }
+
+    /// A candidate has not taken the player.
+    fn not_taken(&mut self, cause: Cause, refusal: Refusal) -> Option<End> {
+        match cause {
+            Cause::Request(request) => {
                 let detail = format!("{} did not take the player: {}", request.to, refusal.detail);
                 let steps = Steps { began: Some(request.began), connected: refusal.connected, ..Steps::default() };
                 self.tell(request, failed(refusal.reason, detail), steps);
-                if self.lost.is_some() {
-                    self.start_fallback(None);
-                }
-                None
+                if self.lost.is_some() { self.start_fallback(None) } else { None }
             }
-            (Err(refusal), Cause::Fallback) => {
-                tracing::info!(session = %self.context.id, reason = refusal.reason, detail = refusal.detail, "no backend is left for the player");
-                Some(End::told("no_backend", self.lost.take().unwrap_or_else(|| Text::legacy(&refusal.detail))))
-            }
+            Cause::Fallback(rest) => self.fall_on(rest, refusal),
         }
     }
 
     /// Both directions stand at a frame boundary: cut over, unless the player turns out not to be movable.
-    pub(super) fn paused(&mut self) {
-        let Moving::Pausing { cause, arrived, since, .. } = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return };
-        match cause {
-            // It may have said so after the transfer was asked for.
-            Cause::Request(request) if self.state.forge => {
-                let steps = Steps { paused: Some(since), ..Steps::entered(arrived.entered.times) };
-                self.stay(*arrived);
-                let (reason, detail) = forge();
-                self.tell(request, failed(reason, detail), steps);
+    pub(super) fn paused(&mut self) -> Option<End> {
+        let Moving::Pausing { cause, arrived, since, .. } = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return None };
+        match self.lead(&arrived) {
+            Ok(lead) => {
+                self.cut_over(cause, *arrived, since, lead);
+                None
             }
-            cause => self.cut_over(cause, *arrived, since),
+            Err(unmovable) => self.stay(cause, *arrived, since, unmovable.reason(), unmovable.to_string()),
         }
     }
 
     /// No frame boundary came in time.
-    pub(super) fn pause_failed(&mut self) {
-        let Moving::Pausing { cause, arrived, since, .. } = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return };
-        let steps = Steps { paused: Some(since), ..Steps::entered(arrived.entered.times) };
-        self.stay(*arrived);
-        if let Cause::Request(request) = cause {
-            let detail = "a long frame to or from the player did not end in time (timeouts.pause, or the command's deadline): try again";
-            self.tell(request, failed("frame_stalled", detail), steps);
+    pub(super) fn pause_failed(&mut self) -> Option<End> {
+        let Moving::Pausing { cause, arrived, since, .. } = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return None };
+        let (reason, detail) = match self.lead(&arrived) {
+            Err(unmovable) => (unmovable.reason(), unmovable.to_string()),
+            Ok(_) => {
+                let detail =
+                    "a long frame to or from the player did not end in time (timeouts.pause, or the command's deadline): try again";
+                ("frame_stalled", detail.to_owned())
+            }
+        };
+        self.stay(cause, *arrived, since, reason, detail)
+    }
+
+    /// What the player's client has to go through to come to the candidate's world.
+    fn lead(&self, arrived: &Arrived) -> Result<Lead, Unmovable> {
+        match (&arrived.entered.world, &arrived.live) {
+            (_, Some(_)) => Ok(Lead::Live),
+            (Some((join, Handshake::Node(candidate))), None) => {
+                Lead::plan(&self.state.forge, candidate, join, self.node.config.forge.skip_equal_handshakes)
+            }
+            _ => Ok(Lead::Vanilla),
         }
     }
 
-    /// The player stays, and everything held goes where it was meant for.
-    fn stay(&mut self, candidate: Arrived) {
-        close_later(candidate.entered.conn.into_stream());
+    /// The candidate is left; with a backend, the player stays there, and everything held goes where it was meant for.
+    fn stay(&mut self, cause: Cause, candidate: Arrived, paused: SystemTime, reason: &'static str, detail: String) -> Option<End> {
+        let steps = Steps { paused: Some(paused), ..Steps::entered(candidate.entered.times) };
+        let closing = close_later(candidate.entered.conn.into_stream());
+        self.unended = candidate.live.or(self.unended.take());
+        self.end_live();
+        if self.current.is_some() {
+            self.release();
+        }
+        match cause {
+            Cause::Request(request) => {
+                self.tell(request, failed(reason, detail), steps);
+                if self.lost.is_some() { self.start_fallback(None) } else { None }
+            }
+            Cause::Fallback(rest) => self.fall_on(rest, Refusal { closing: Some(closing), ..Refusal::new(reason, detail) }),
+        }
+    }
+    /// What was held goes to the backend that it was meant for.
+    fn release(&mut self) {
         let held = self.held.take();
         if let Some(current) = &mut self.current {
             let state = &mut self.state;
@@ -198,7 +270,9 @@ impl Play {
     pub(super) fn poll_moving(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         match &mut self.moving {
             Moving::Nowhere => Poll::Pending,
-            Moving::Entering(entering) => entering.arrival.as_mut().poll(cx).map(Event::Arrived),
+            Moving::Waiting(..) if self.state.forge.is_handshaking() => Poll::Pending,
+            Moving::Waiting(..) => Poll::Ready(Event::Waited),
+            Moving::Entering(_) => self.poll_entering(cx).map(Event::Arrived),
             Moving::Pausing { .. } => {
                 self.hold_if_due();
                 if self.holding && self.may_inject() { Poll::Ready(Event::Paused) } else { Poll::Pending }
@@ -206,27 +280,39 @@ impl Play {
         }
     }
 
+    /// The handshake that a transfer waited for has ended, or the transfer's time has.
+    pub(super) fn waited(&mut self) {
+        let Moving::Waiting(request, backend) = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return };
+        if self.state.forge.is_handshaking() {
+            let unmovable = Unmovable::Handshaking(self.state.forge.client());
+            let detail = format!("{unmovable}; it waits for {}", self.state.forge.waits_for());
+            return self.tell(request, failed(unmovable.reason(), detail), Steps::default());
+        }
+        let deadline = request.deadline;
+        self.set_out(Cause::Request(request), backend, deadline, ready(()));
+    }
+
     /// Holds the player's frames from the next boundary on, if there is nowhere for them to go or a cutover is due.
     pub(super) fn hold_if_due(&mut self) {
-        let due = self.current.is_none() || matches!(self.moving, Moving::Pausing { .. });
+        let due = match &self.moving {
+            _ if self.current.is_none() => true,
+            // What a client has to send first must not be held.
+            Moving::Pausing { arrived, .. } => !self.lead(arrived).is_err_and(|unmovable| unmovable.passes()),
+            _ => false,
+        };
         self.holding |= due && self.player.walker.at_boundary();
     }
 }
 
 /// Enters a backend up to its Join Game.
-pub(super) async fn enter(node: Arc<Node>, backend: Arc<Backend>, player: Player, deadline: Instant) -> Arrival {
+async fn enter(node: Arc<Node>, backend: Arc<Backend>, player: Player, handshake: Handshake, deadline: Instant) -> Arrival {
     let config = &node.config;
     let limits =
         Limits { connect: config.timeouts.connect, deadline, held: config.limits.transfer_buffer, budget: node.transfer_budget.clone() };
-    let entered = backend::enter(&backend, &player, Until::JoinGame, limits).await?;
-    Ok(Box::new(Arrived { backend: backend.name.clone(), entered }))
+    let entered = backend::enter(&backend, &player, Until::JoinGame(handshake), limits).await?;
+    Ok(Box::new(Arrived { backend: backend.name.clone(), entered, live: None }))
 }
 
-/// What a session that spoke FML|HS is told.
-fn forge() -> (&'static str, String) {
-    ("forge_unsupported", "this player speaks Forge's handshake (FML|HS), and moving such players is not supported yet".into())
-}
-
-pub(super) fn close_later(stream: TcpStream) {
-    tokio::spawn(conn::close(stream, FAREWELL));
+pub(super) fn close_later(stream: TcpStream) -> JoinHandle<()> {
+    tokio::spawn(conn::close(stream, FAREWELL))
 }

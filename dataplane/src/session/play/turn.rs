@@ -4,10 +4,11 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
+use super::transfer::Moving;
 use super::{Event, Play};
 use crate::relay::{Halt, Rules, Sink, pump};
 use moonbridge_protocol::play as packets;
-use moonbridge_protocol::walk::{Empty, WatchSet};
+use moonbridge_protocol::walk::{Empty, HOLD, WatchSet};
 
 impl Play {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
@@ -21,6 +22,7 @@ impl Play {
         if let Poll::Ready(event) = self.poll_flush(cx) {
             return Poll::Ready(event);
         }
+        self.end_live();
         if let Poll::Ready(event) = self.poll_moving(cx) {
             return Poll::Ready(event);
         }
@@ -43,7 +45,7 @@ impl Play {
         let mut empty = 0;
         let state = &mut self.state;
         let halted = if self.holding {
-            let rules = Rules { watch: WatchSet::ALL, empty: Empty::Drop };
+            let rules = Rules { watch: WatchSet::ALL, empty: Empty::Drop, hold: HOLD };
             let mut sink = Sink::Hold(&mut self.held, self.node.config.limits.transfer_buffer);
             let mut current = self.current.as_mut();
             pump(cx, &mut self.player, &mut sink, rules, &mut empty, |frame| {
@@ -57,7 +59,13 @@ impl Play {
         } else if let Some(current) = &mut self.current {
             let rules = state.serverbound_rules();
             let mut sink = Sink::Link(&mut current.link);
-            pump(cx, &mut self.player, &mut sink, rules, &mut empty, |frame| state.see_serverbound(frame))
+            let talk = match &self.moving {
+                Moving::Entering(entering) => entering.talk.as_ref(),
+                _ => None,
+            };
+            pump(cx, &mut self.player, &mut sink, rules, &mut empty, |frame| {
+                talk.and_then(|talk| talk.see(&frame, state)).unwrap_or_else(|| state.see_serverbound(frame))
+            })
         } else {
             Poll::Pending
         };
