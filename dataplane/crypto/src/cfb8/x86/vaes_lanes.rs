@@ -69,7 +69,7 @@ macro_rules! kernel {
             fn last(&self, lane: usize) -> [u8; 16] {
                 let mut last = [0; 16];
                 // SAFETY: as in `load`.
-                store(&mut last, unsafe { self.0[lane / 4].last() }[lane % 4]);
+                store(&mut last, unsafe { self.0[lane / 4].last(self.0[lane / 4].state) }[lane % 4]);
                 last
             }
 
@@ -105,11 +105,11 @@ impl Quad {
         put(&mut self.last_round, aesni::last_round(whitening, load(&stream.keys[10])));
     }
 
-    /// The last 16 ciphertext bytes of each stream.
+    /// The last 16 ciphertext bytes of each stream in this state.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn last(&self) -> [__m128i; 4] {
-        let last = _mm512_xor_si512(self.state, self.whitening);
+    fn last(&self, state: __m512i) -> [__m128i; 4] {
+        let last = _mm512_xor_si512(state, self.whitening);
         [
             _mm512_castsi512_si128(last),
             _mm512_extracti32x4_epi32::<1>(last),
@@ -121,26 +121,53 @@ impl Quad {
 
 #[target_feature(enable = "avx,avx512f,avx512bw,avx512vl,vaes")]
 fn whole_blocks<const N: usize>(quads: &mut [Quad; N], data: &mut [[&mut [[u8; 16]]; 4]], blocks: usize) {
+    let mut states = [_mm512_setzero_si512(); N];
+    for i in 0..N {
+        states[i] = quads[i].state;
+    }
     for block in 0..blocks {
-        let plain = array::from_fn(|i| gather(array::from_fn(|lane| data[i][lane].get(block).map_or(_mm_setzero_si128(), load))));
-        run(quads, plain, 16);
+        let mut plain = [_mm512_setzero_si512(); N];
         for i in 0..N {
-            for (data, last) in data[i].iter_mut().zip(quads[i].last()) {
+            let mut lanes = [_mm_setzero_si128(); 4];
+            for lane in 0..4 {
+                if let Some(bytes) = data[i][lane].get(block) {
+                    lanes[lane] = load(bytes);
+                }
+            }
+            plain[i] = gather(lanes);
+        }
+        run(quads, &mut states, plain, 16);
+        for i in 0..N {
+            for (data, last) in data[i].iter_mut().zip(quads[i].last(states[i])) {
                 if let Some(bytes) = data.get_mut(block) {
                     store(bytes, last);
                 }
             }
         }
     }
+    for i in 0..N {
+        quads[i].state = states[i];
+    }
 }
 
 #[target_feature(enable = "avx,avx512f,avx512bw,avx512vl,vaes")]
 fn part_of_a_block<const N: usize>(quads: &mut [Quad; N], data: &mut [[&mut [u8]; 4]], steps: usize) {
-    let plain = array::from_fn(|i| gather(array::from_fn(|lane| load_up_to_16(data[i][lane]))));
-    run(quads, plain, steps);
+    let mut plain = [_mm512_setzero_si512(); N];
+    for i in 0..N {
+        let [a, b, c, d] = &data[i];
+        plain[i] = gather([load_up_to_16(a), load_up_to_16(b), load_up_to_16(c), load_up_to_16(d)]);
+    }
+    let mut states = [_mm512_setzero_si512(); N];
+    for i in 0..N {
+        states[i] = quads[i].state;
+    }
+    run(quads, &mut states, plain, steps);
+    for i in 0..N {
+        quads[i].state = states[i];
+    }
     let front = _mm_add_epi8(load(&COUNT), _mm_set1_epi8(16 - steps as i8));
     for i in 0..N {
-        for (data, last) in data[i].iter_mut().zip(quads[i].last()) {
+        for (data, last) in data[i].iter_mut().zip(quads[i].last(states[i])) {
             store_up_to_16(data, _mm_shuffle_epi8(last, front));
         }
     }
@@ -160,12 +187,11 @@ fn gather([a, b, c, d]: [__m128i; 4]) -> __m512i {
 /// Encrypts the first `steps` of the 16 bytes in every lane: as [`aesni::encrypt`].
 #[inline]
 #[target_feature(enable = "avx,avx512f,avx512bw,vaes")]
-fn run<const N: usize>(quads: &mut [Quad; N], mut plain: [__m512i; N], steps: usize) {
+fn run<const N: usize>(quads: &[Quad; N], states: &mut [__m512i; N], mut plain: [__m512i; N], steps: usize) {
     let isolate = _mm512_broadcast_i32x4(aesni::isolate());
-    let mut states: [__m512i; N] = array::from_fn(|i| quads[i].state);
     // Indices, since the compiler unrolls nothing else.
     for _ in 0..steps {
-        let mut x = states;
+        let mut x = *states;
         for round in 0..9 {
             for i in 0..N {
                 x[i] = _mm512_aesenc_epi128(x[i], quads[i].rounds[round]);
@@ -176,8 +202,5 @@ fn run<const N: usize>(quads: &mut [Quad; N], mut plain: [__m512i; N], steps: us
             states[i] = _mm512_aesenclast_epi128(_mm512_shuffle_epi8(x[i], isolate), key);
             plain[i] = _mm512_bsrli_epi128::<1>(plain[i]);
         }
-    }
-    for i in 0..N {
-        quads[i].state = states[i];
     }
 }
