@@ -129,7 +129,7 @@ fn create(dir: &Path) -> Result<(), StoreError> {
         _ => {}
     }
     let write = || -> Result<(), redb::Error> {
-        let database = builder().create_file(private_file(&new)?)?;
+        let database = builder().create_with_backend(redb::backends::FileBackend::new(private_file(&new)?)?)?;
         let write = database.begin_write()?;
         write.open_table(ENTRIES)?;
         write.open_table(TEXTS)?.insert(ID, uuid::Uuid::new_v4().to_string().as_str())?;
