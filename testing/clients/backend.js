@@ -6,12 +6,12 @@
 // keepAliveMs (2000), keepAliveBase (first id; default: the clock, as the real server does), refuse (reason of a login
 // disconnect before Login Success), stall ("accept" | "login" | "success": nothing more is sent from there on),
 // close ("accept" | "login" | "success": the connection is closed there), garbage (the same places: bytes that are no frame),
-// kickAfterMs with kickReason (counted from the join), lifetime (seconds), fml: {…}: a server with mods, see forge.js (whether there is one at all is not changeable). Not changeable: sessionServer (a URL: online mode).
+// once (true: a name that is connected already is refused, as a server in offline mode may do), kickAfterMs with kickReason (counted from the join), lifetime (seconds), fml: {…}: a server with mods, see forge.js (whether there is one at all is not changeable). Not changeable: sessionServer (a URL: online mode).
 //
 // Events: listening {port}, connection {conn,address}, handshake {conn,host,port,protocol,next}, forwarded {conn,host,address,uuid,properties: [{name,value,signature?}],token?}: what
 // the handshake's host carries as BungeeCord writes it (the token is taken out of the properties, as BungeeGuard does), login {conn,name,uuid}, joined {conn,name},
 // chat {conn,name,text}, said {conn,text}: what the command chat wrote, keep_alive_sent {conn,id}, keep_alive {conn,id,known}, plugin {conn,channel,hex}, packet {conn,name,params},
-// raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}; with fml those in forge.js.
+// already_connected {conn,name}: `once` had to refuse, raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}; with fml those in forge.js.
 // Commands, to the player `name` or to all: chat {text}, kick {reason}, packet {name: of the packet,player,params}, raw {hex}, bytes {hex},
 // plugin {channel,hex}, tab {name,online}, pause_keep_alive, resume_keep_alive, drop (close without a word), set {options}, stop_listening, quit.
 
@@ -73,8 +73,14 @@ function accept (client) {
   const [answer] = client.listeners('login_start')
   client.removeAllListeners('login_start')
   client.once('login_start', packet => {
+    const isThere = other => other.username && other.username.toLowerCase() === packet.username.toLowerCase()
+    const already = own.once && [...connections.values()].some(isThere)
     client.username = packet.username
     emit('login_start', { conn: client.conn, name: packet.username })
+    if (already) {
+      emit('already_connected', { conn: client.conn, name: packet.username })
+      return client.end('refused', JSON.stringify({ text: 'already connected' }))
+    }
     if (own.refuse) return client.end('refused', JSON.stringify({ text: own.refuse }))
     if (!misbehaves(client, 'login')) answer(packet)
   })

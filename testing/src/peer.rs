@@ -144,6 +144,11 @@ pub enum Served {
         conn: u32,
         name: String,
     },
+    /// The option `once` had to refuse a name that is connected already.
+    AlreadyConnected {
+        conn: u32,
+        name: String,
+    },
     /// Login Success has been sent.
     Login {
         conn: u32,
