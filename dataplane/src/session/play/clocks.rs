@@ -42,8 +42,8 @@ impl Play {
                 current.link.out.write(|out| self.state.lift_fence(out));
             }
         }
-        if self.state.in_world && !self.state.fenced && self.entered + self.node.config.timeouts.fence <= now {
-            // Scripted clients may never say so.
+        if self.entering_over().is_some_and(|over| over <= now) {
+            // Scripted clients never say so.
             self.state.forge.entered();
         }
         let over = match &self.moving {
@@ -129,6 +129,15 @@ impl Play {
         });
     }
 
+    /// Until when a Forge client that does not say so is taken to process its last Join Game, or the end of a handshake whose
+    /// server is gone.
+    fn entering_over(&self) -> Option<Instant> {
+        let entering = !self.state.fenced
+            && (self.state.in_world || self.current.is_none())
+            && self.state.forge.may_reset() == Err(Unmovable::Entering);
+        entering.then(|| self.entered + self.node.config.timeouts.fence)
+    }
+
     /// Sets the timer to the next clock that can be due.
     pub(super) fn set_timer(&mut self, now: Instant) {
         let timeouts = &self.node.config.timeouts;
@@ -140,8 +149,7 @@ impl Play {
             Moving::Waiting(request, _) => Some(request.deadline),
             _ => None,
         };
-        let entered =
-            (self.state.in_world && self.state.forge.may_reset() == Err(Unmovable::Entering)).then(|| self.entered + timeouts.fence);
+        let entered = self.entering_over();
         let feed = self.current.is_none().then(|| now + FEED);
         let patience = timeouts.write_stall;
         let leaving = self.leaving.iter().map(|leaving| leaving.deadline(patience)).min();

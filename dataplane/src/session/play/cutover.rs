@@ -2,7 +2,9 @@
 
 use std::time::SystemTime;
 
+use moonbridge_protocol::forge::dimension::needs_override;
 use moonbridge_protocol::forge::lead::Lead;
+use moonbridge_protocol::frame::{MAX_FRAME, MAX_HEADER};
 use moonbridge_protocol::switch;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::walk::{Empty, Verdict, Walker, WatchSet, Watched};
@@ -47,12 +49,12 @@ impl Play {
             replay(std::mem::take(&mut held.frames), out, |frame| state.see_held_back(frame, lead));
             lead.end(out, version, &mut state.forge);
             if let Some((join, handshake)) = &world {
-                if was_in_world && state.forge.is_forge() {
-                    let dimension = match (handshake, live) {
-                        (Handshake::Node(candidate), _) => candidate.dimension(join),
-                        (Handshake::Client(_), Some(live)) => live.dimension(join),
-                        (Handshake::Client(_), None) => join.dimension,
-                    };
+                let dimension = match (handshake, live) {
+                    (Handshake::Node(candidate), _) => candidate.dimension(join),
+                    (Handshake::Client(_), Some(live)) => live.dimension(join),
+                    (Handshake::Client(_), None) => join.dimension,
+                };
+                if state.forge.is_forge() && (was_in_world || needs_override(dimension)) {
                     switch::put_enter_forge(out, version, join, dimension, state.forge.override_dimension());
                 } else {
                     switch::put_enter(out, version, join, was_in_world);
@@ -113,7 +115,10 @@ impl Play {
 /// Appends to `out` what `visit` lets through of frames that were held. They were walked when they came, so nothing in them
 /// is malformed; the last may be the beginning of one that is cut through, whose rest follows from the socket.
 pub(super) fn replay(mut frames: Vec<u8>, out: &mut Vec<u8>, visit: impl FnMut(Watched<'_>) -> Verdict) {
-    if let Ok(walked) = Walker::default().walk(&mut frames, WatchSet::ALL, Empty::Drop, visit) {
+    let mut walker = Walker::default();
+    // All of it is here: even the longest is seen whole.
+    walker.set_hold(MAX_FRAME + MAX_HEADER);
+    if let Ok(walked) = walker.walk(&mut frames, WatchSet::ALL, Empty::Drop, visit) {
         out.extend_from_slice(&frames[..walked.forward]);
     }
 }
