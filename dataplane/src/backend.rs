@@ -173,7 +173,8 @@ pub(crate) async fn abandon(entering: impl Future<Output = Result<Entered, Refus
     let _ = timeout(CLOSE, closed).await;
 }
 
-async fn dial(address: &Address, limits: &Limits) -> Result<TcpStream, Refusal> {
+/// Opens a connection to a backend.
+pub(crate) async fn dial(address: &Address, limits: &Limits) -> Result<TcpStream, Refusal> {
     let failed = |detail: String| Refusal::new("dial_failed", format!("{address}: {detail}"));
     let deadline = limits.deadline.min(Instant::now() + limits.connect);
     let late = || failed(format!("no answer within {:?}", limits.connect));

@@ -4,6 +4,8 @@ mod listener;
 mod session_server;
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use moonbridge_proto::config::{ConfigError, ConfigErrors, Fields, read_file};
@@ -12,6 +14,7 @@ use moonbridge_proto::telemetry;
 use moonbridge_proto::tls::ClientTls;
 use moonbridge_proto::token::check_token_file;
 use moonbridge_protocol::channels;
+use moonbridge_protocol::status::ModInfo;
 
 pub use listener::{Authentication, Listener, OpenToAll};
 pub use session_server::{BaseUrl, HAS_JOINED, SessionServer, UrlError};
@@ -88,6 +91,34 @@ pub struct Forge {
     /// Whether a candidate's mods must be of the client's versions. If not, the client judges, and it disconnects from what it
     /// does not like.
     pub strict_mods: bool,
+    /// The mods in the answers to server-list pings.
+    pub shown_mods: ShownMods,
+}
+
+/// Which mods the answers to server-list pings name, if any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShownMods {
+    /// Those of the route's first backend, if it is a Forge server.
+    Backends,
+    /// None.
+    None,
+    /// These.
+    These(Arc<ModInfo>),
+}
+
+impl FromStr for ShownMods {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "backends" => Ok(ShownMods::Backends),
+            "none" => Ok(ShownMods::None),
+            json if json.trim_start().starts_with('{') => ModInfo::from_json(json)
+                .map(|mods| ShownMods::These(Arc::new(mods)))
+                .map_err(|error| format!("expected the modinfo of a Forge server's status answer: {error}")),
+            _ => Err("expected \"backends\", \"none\", or JSON such as {\"type\": \"FML\", \"modList\": []}".to_owned()),
+        }
+    }
 }
 
 /// How much of things there may be.
@@ -177,6 +208,7 @@ impl Config {
         fields.table("forge", |fields| {
             set(&mut config.forge.skip_equal_handshakes, fields.bool("skip_equal_handshakes"));
             set(&mut config.forge.strict_mods, fields.bool("strict_mods"));
+            set(&mut config.forge.shown_mods, fields.parsed("shown_mods"));
         });
         config.telemetry.otlp_endpoint = fields.table("telemetry", telemetry::read).flatten();
         config.check_control(&mut fields);
@@ -272,7 +304,7 @@ impl Default for Config {
             admit_without_control: true,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
-            forge: Forge { skip_equal_handshakes: true, strict_mods: true },
+            forge: Forge { skip_equal_handshakes: true, strict_mods: true, shown_mods: ShownMods::Backends },
             telemetry: Telemetry::default(),
         }
     }
@@ -363,6 +395,7 @@ mod tests {
             [forge]
             skip_equal_handshakes = false
             strict_mods = false
+            shown_mods = "none"
             [session_server]
             url = "http://127.0.0.1:8080/yggdrasil/sessionserver/"
             timeout = "5s"
@@ -417,7 +450,7 @@ mod tests {
         assert_eq!(config.control_tls.and_then(|tls| tls.domain).as_deref(), Some("cp"));
         assert_eq!(config.token_file, Some(PathBuf::from("/etc/moonbridge/token")));
         assert_eq!((config.timeouts, config.limits), (timeouts, limits));
-        assert_eq!(config.forge, Forge { skip_equal_handshakes: false, strict_mods: false });
+        assert_eq!(config.forge, Forge { skip_equal_handshakes: false, strict_mods: false, shown_mods: ShownMods::None });
         assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4317"));
     }
 

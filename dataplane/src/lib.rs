@@ -13,6 +13,7 @@ pub mod control;
 pub mod error;
 mod listener;
 mod metrics;
+mod mod_info;
 pub mod node;
 pub mod registry;
 mod relay;

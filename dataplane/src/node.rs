@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::BUDGET_UNIT;
 use crate::config::Config;
 use crate::metrics::Tally;
+use crate::mod_info::ModInfos;
 use crate::registry::Registry;
 
 /// A node: what its listeners, sessions and control client share. Readers never lock.
@@ -33,6 +34,8 @@ pub struct Node {
     pub shutdown: CancellationToken,
     /// What candidates may hold of the node's memory, in units of [`BUDGET_UNIT`].
     pub(crate) transfer_budget: Arc<Semaphore>,
+    /// What Forge backends say of their mods.
+    pub(crate) mod_infos: ModInfos,
     /// What became of its connections.
     pub(crate) tally: Arc<Tally>,
 }
@@ -52,6 +55,7 @@ impl Node {
             players_elsewhere: AtomicU32::new(0),
             drained: AtomicBool::new(false),
             shutdown,
+            mod_infos: ModInfos::default(),
             tally: Arc::default(),
         }
     }

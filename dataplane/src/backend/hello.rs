@@ -1,14 +1,19 @@
 //! The first bytes that a backend gets.
 
+use std::borrow::Cow;
+
 use moonbridge_proto::snapshot::Forwarding;
+use moonbridge_protocol::forwarding::Property;
 use moonbridge_protocol::handshake::{self, Handshake, Next};
+use moonbridge_protocol::host::VirtualHost;
 use moonbridge_protocol::{forwarding, login};
 
 use super::{Player, Refusal};
 
 /// The handshake, which says who the player is as the backend expects it, and Login Start.
 pub(super) fn hello(forwarding: &Forwarding, player: &Player) -> Result<Vec<u8>, Refusal> {
-    let Player { host, uuid, properties, .. } = player;
+    let Player { host, uuid, .. } = player;
+    let properties = &*properties(player);
     let address = player.address.ip();
     let mut host = match forwarding {
         Forwarding::None => Ok(host.clone()),
@@ -28,6 +33,20 @@ pub(super) fn hello(forwarding: &Forwarding, player: &Player) -> Result<Vec<u8>,
     Ok(hello)
 }
 
+/// The profile's properties. The mark of a Forge client's host has no place beside what is forwarded, and some backends refuse
+/// a client without it: so it goes among the properties, as Waterfall writes it (`ForgeConstants`, `ServerConnector`).
+fn properties(player: &Player) -> Cow<'_, [Property]> {
+    let Player { host, properties, .. } = player;
+    if !VirtualHost::of(host).forge_marker {
+        return Cow::Borrowed(properties);
+    }
+    let mark = host.find('\0').map_or("", |at| &host[at..]).replace('\0', "\u{1}");
+    // With a signature, though an empty one: not every reader takes a property without.
+    let property = |name: &str, value| Property { name: name.to_owned(), value, signature: Some(String::new()) };
+    let forge = [property("forgeClient", "true".to_owned()), property("extraData", mark)];
+    Cow::Owned(properties.iter().cloned().chain(forge).collect())
+}
+
 fn put_handshake(out: &mut Vec<u8>, player: &Player, host: &str) {
     handshake::put(out, &Handshake { protocol: player.version.protocol, host, port: player.port, next: Next::Login });
 }
@@ -37,7 +56,6 @@ mod tests {
     use std::sync::Arc;
 
     use moonbridge_proto::snapshot::ForwardingToken;
-    use moonbridge_protocol::forwarding::Property;
     use moonbridge_protocol::frame::{self, MAX_FRAME};
     use moonbridge_protocol::version::Version;
     use moonbridge_protocol::wire::Reader;
@@ -81,6 +99,17 @@ mod tests {
         let uuid = "00000000000000000000000000000007";
         assert!(legacy.starts_with(&["play.example.net", "192.0.2.1", uuid, "[{"].join("\0")), "{legacy:?}");
         assert!(sent(&guard).starts_with(legacy.strip_suffix(']').expect("JSON")) && sent(&guard).contains("a-fine-token"));
+    }
+
+    #[test]
+    fn a_forge_clients_mark_goes_among_the_properties() {
+        let sent = host(&hello(&Forwarding::Legacy, &player(FML, 1)).expect("short"));
+        let json = sent.rsplit('\0').next().expect("a part");
+        let properties: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        assert_eq!(properties[1], serde_json::json!({ "name": "forgeClient", "value": "true", "signature": "" }));
+        assert_eq!(properties[2], serde_json::json!({ "name": "extraData", "value": "\u{1}FML\u{1}", "signature": "" }));
+        let vanilla = host(&hello(&Forwarding::Legacy, &player("play.example.net", 1)).expect("short"));
+        assert!(!vanilla.contains("forgeClient"));
     }
 
     /// Whatever the length of a player's skin.

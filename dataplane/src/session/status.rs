@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use moonbridge_proto::snapshot::Settings;
 use moonbridge_protocol::legacy_ping::{self, LegacyPing};
-use moonbridge_protocol::status::{self, Status};
+use moonbridge_protocol::status::{self, ModInfo, Status};
 use moonbridge_protocol::version::{self, Version};
 use tokio::time::Instant;
 
@@ -32,7 +32,10 @@ pub(super) async fn serve(mut conn: Conn, node: &Arc<Node>, hello: &Hello) -> Re
             };
             let mut answer = Vec::new();
             match frame.id {
-                version::STATUS => put_response(&mut answer, node, hello.protocol),
+                version::STATUS => {
+                    let mods = node.mod_infos.shown(node, &hello.host).await;
+                    put_response(&mut answer, node, hello.protocol, mods.as_deref());
+                }
                 version::PING => {
                     let number = status::read_ping(&frame.payload).map_err(|error| Trouble::Field { packet: "ping", error })?;
                     status::put_pong(&mut answer, number);
@@ -50,7 +53,7 @@ pub(super) async fn serve(mut conn: Conn, node: &Arc<Node>, hello: &Hello) -> Re
     result
 }
 
-fn put_response(out: &mut Vec<u8>, node: &Node, asked: i32) {
+fn put_response(out: &mut Vec<u8>, node: &Node, asked: i32, mods: Option<&ModInfo>) {
     let settings = settings(node);
     // A client whose version is served sees its own; any other sees which are.
     let version = Version::of(asked).unwrap_or_else(Version::newest);
@@ -63,7 +66,7 @@ fn put_response(out: &mut Vec<u8>, node: &Node, asked: i32) {
         description: &settings.motd,
         favicon: settings.favicon.as_deref(),
     };
-    status.put_response(out);
+    status.put_response_with(out, mods);
 }
 
 /// Answers a client older than 1.7.
