@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use moonbridge_controlplane::config::{SettingsConfig, StoreConfig};
-use moonbridge_proto::snapshot::DuplicateLogin;
 use moonbridge_dataplane::config;
+use moonbridge_proto::snapshot::DuplicateLogin;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
