@@ -22,6 +22,9 @@ mod session;
 mod trace;
 mod worker;
 
+#[doc(hidden)]
+pub use self::session::measure;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 

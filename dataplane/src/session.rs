@@ -17,6 +17,9 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
+pub use self::play::measure;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;

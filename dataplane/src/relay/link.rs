@@ -72,9 +72,14 @@ impl Link {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
     /// A plain link over these halves.
-    pub(super) fn over(read: R, out: Outlet<W>) -> Link<R, W> {
+    pub(crate) fn over(read: R, out: Outlet<W>) -> Link<R, W> {
         let (walker, unread) = (Walker::default(), Buffer::default());
         Link { read, decryptor: None, walker, unread, unwalked: false, out, heard: true }
+    }
+
+    /// What is read from.
+    pub(crate) fn source(&mut self) -> &mut R {
+        &mut self.read
     }
 
     /// Puts what waits and what the socket has into `space`; how many bytes that is. 0 means that the stream has ended.

@@ -37,8 +37,16 @@ impl Outlet {
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
-    pub(super) fn plain(write: W) -> Outlet<W> {
+    pub(crate) fn plain(write: W) -> Outlet<W> {
         Outlet(Way::Plain(Plain { write, bytes: Buffer::default(), deaf: false, moved: true }))
+    }
+
+    /// What is written to, if that is not encrypted.
+    pub(crate) fn plain_sink(&self) -> Option<&W> {
+        match &self.0 {
+            Way::Plain(plain) => Some(&plain.write),
+            Way::Encrypted(_) => None,
+        }
     }
 
     /// Sends `run`. There must be room ([`Outlet::poll_room`]).

@@ -10,6 +10,7 @@ mod clocks;
 mod cutover;
 mod fallback;
 mod leaving;
+pub mod measure;
 mod state;
 mod talk;
 mod transfer;

@@ -1,0 +1,228 @@
+//! A session's relay over memory, without sockets, clocks or a runtime, so that its instructions can be counted.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use moonbridge_protocol::channels::{Channels, REGISTER};
+use moonbridge_protocol::forge::HANDSHAKE;
+use moonbridge_protocol::forge::candidate::{Candidate, ClientFacts};
+use moonbridge_protocol::forge::ids::ModIds;
+use moonbridge_protocol::forge::lead::Lead;
+use moonbridge_protocol::forge::message::{Message, ServerHello};
+use moonbridge_protocol::forge::mods::ModList;
+use moonbridge_protocol::play::{self, JoinGame};
+use moonbridge_protocol::version::Version;
+use moonbridge_protocol::{frame, switch};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::cutover::replay;
+use super::state::State;
+use crate::relay::link::Link;
+use crate::relay::outlet::Outlet;
+use crate::relay::{Sink, pump};
+
+/// What the session has been through before it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Past {
+    /// A vanilla client has come into its first world.
+    Vanilla,
+    /// A Forge client has, after its handshake.
+    Forge,
+    /// A vanilla client has been moved to another backend.
+    VanillaMoved,
+    /// A Forge client has been moved to another Forge server, with a reset.
+    ForgeMoved,
+}
+
+/// A session in play between two ends in memory.
+#[derive(Debug)]
+pub struct Session {
+    state: State,
+    player: Link<Feed, Drain>,
+    backend: Link<Feed, Drain>,
+}
+
+/// Gives the bytes that it was fed with.
+#[derive(Debug, Default)]
+struct Feed(Vec<u8>);
+
+/// Takes any bytes.
+#[derive(Debug, Default)]
+struct Drain(u64);
+
+impl AsyncRead for Feed {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.0.is_empty() {
+            return Poll::Pending;
+        }
+        buffer.put_slice(&self.0);
+        self.0.clear();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Drain {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0 += bytes.len() as u64;
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Session {
+    /// A session with this past.
+    pub fn new(past: Past) -> Session {
+        let version = Version::newest();
+        let link = || Link::over(Feed::default(), Outlet::plain(Drain::default()));
+        let mut session = Session { state: State::new(version, false, 1024), player: link(), backend: link() };
+        let forge = matches!(past, Past::Forge | Past::ForgeMoved);
+        if forge {
+            session.shake_hands();
+        }
+        session.from_backend(|out| world(1).put(out, version));
+        session.settle();
+        if matches!(past, Past::VanillaMoved | Past::ForgeMoved) {
+            session.be_moved(forge);
+            session.settle();
+        }
+        session
+    }
+
+    /// One turn: these bytes from the backend to the player, and those from the player to the backend. Gives how many have
+    /// been passed on in all.
+    pub fn turn(&mut self, clientbound: &[u8], serverbound: &[u8]) -> u64 {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let Session { state, player, backend } = self;
+        backend.source().0.extend_from_slice(clientbound);
+        player.source().0.extend_from_slice(serverbound);
+        let rules = state.clientbound_rules();
+        let _ = pump(cx, backend, &mut Sink::Link(player), rules, &mut 0, |frame| state.see_clientbound(frame));
+        let rules = state.serverbound_rules();
+        let _ = pump(cx, player, &mut Sink::Link(backend), rules, &mut 0, |frame| state.see_serverbound(frame));
+        let written = |link: &Link<Feed, Drain>| link.out.plain_sink().map_or(0, |drain| drain.0);
+        written(player) + written(backend)
+    }
+
+    fn from_backend(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut frames = Vec::new();
+        write(&mut frames);
+        self.turn(&frames, &[]);
+    }
+
+    fn from_player(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut frames = Vec::new();
+        write(&mut frames);
+        self.turn(&[], &frames);
+    }
+
+    /// The client's settings, with which it has come into its world.
+    fn settle(&mut self) {
+        let version = self.state.version;
+        self.from_player(|out| play::put_client_settings(out, version, b"\x05en_US\x08\x00\x01\x01\x01"));
+    }
+
+    /// The handshake with the first Forge server.
+    fn shake_hands(&mut self) {
+        let version = self.state.version;
+        let (mods, ids) = (mods(), ids());
+        self.from_backend(|out| {
+            Message::ServerHello(ServerHello { protocol: 2, dimension: 0 }).put_clientbound(out, version);
+        });
+        self.from_player(|out| {
+            play::put_plugin_message_serverbound(out, version, REGISTER, b"FML|HS\0FML\0FORGE");
+            Message::ClientHello { protocol: 2 }.put_serverbound(out, version);
+            Message::ModList(mods.fields()).put_serverbound(out, version);
+        });
+        self.from_backend(|out| {
+            Message::ModList(mods.fields()).put_clientbound(out, version);
+            Message::ModIdData(&ids).put_clientbound(out, version);
+            for phase in [2, 3] {
+                Message::Ack { phase }.put_clientbound(out, version);
+            }
+        });
+        self.from_player(|out| {
+            for phase in [2, 3, 4, 5] {
+                Message::Ack { phase }.put_serverbound(out, version);
+            }
+        });
+    }
+
+    /// A cutover to another server, as `cut_over` does it.
+    fn be_moved(&mut self, forge: bool) {
+        let state = &mut self.state;
+        let (version, join) = (state.version, world(2));
+        let mut held = Vec::new();
+        let mut lead = Lead::Vanilla;
+        if forge && let Some(facts) = ClientFacts::of(version, &state.forge, &Channels::default(), true) {
+            let mut candidate = Candidate::new(facts);
+            let mut hello = Vec::new();
+            Message::ServerHello(ServerHello { protocol: 2, dimension: 0 }).write(&mut hello);
+            let _ = candidate.see(&hello, &mut Vec::new());
+            play::put_plugin_message_clientbound(&mut held, version, HANDSHAKE, &hello);
+            Message::ModList(mods().fields()).put_clientbound(&mut held, version);
+            Message::ModIdData(&ids()).put_clientbound(&mut held, version);
+            for phase in [2, 3] {
+                Message::Ack { phase }.put_clientbound(&mut held, version);
+            }
+            lead = Lead::plan(&state.forge, &candidate, &join, false).unwrap_or(Lead::Vanilla);
+        }
+        state.change_backend(&mut Vec::new());
+        let mut out = Vec::new();
+        switch::put_cleanup(&mut out, version, &state.tab);
+        lead.begin(&mut out, version, &mut state.forge);
+        replay(held, &mut out, |frame| state.see_held_back(frame, lead));
+        lead.end(&mut out, version, &mut state.forge);
+        switch::put_enter(&mut out, version, &join, true);
+        state.joined();
+        state.fenced = true;
+        if forge {
+            self.from_player(|out| {
+                Message::ClientHello { protocol: 2 }.put_serverbound(out, version);
+                Message::ModList(mods().fields()).put_serverbound(out, version);
+                for phase in [2, 3, 4, 5] {
+                    Message::Ack { phase }.put_serverbound(out, version);
+                }
+            });
+        }
+    }
+
+    /// Whether it is as its past says: in a world, with the fence down, and a Forge client at the end of its handshake.
+    pub fn is_in_play(&self) -> bool {
+        let State { in_world, fenced, forge, .. } = &self.state;
+        *in_world && !fenced && !forge.watches_clientbound() && forge.may_reset().is_ok()
+    }
+}
+
+fn world(entity_id: i32) -> JoinGame {
+    JoinGame { entity_id, gamemode: 0, dimension: 0, difficulty: 1, max_players: 20, level_type: "default".into() }
+}
+
+fn mods() -> ModList {
+    ModList::of([("FML", "7.10.99.99"), ("Forge", "10.13.4.1614")])
+}
+
+fn ids() -> Vec<u8> {
+    let mut ids = Vec::new();
+    ModIds { mappings: vec![("\u{1}minecraft:stone", 1)], ..ModIds::default() }.write(&mut ids);
+    ids
+}
+
+/// Bytes of a busy tick: small frames, with a keep-alive and a tab-list line among the backend's, and the answer to none.
+pub fn tick() -> (Vec<u8>, Vec<u8>) {
+    let version = Version::newest();
+    let (mut clientbound, mut serverbound) = (Vec::new(), Vec::new());
+    for index in 0..64u8 {
+        frame::put(&mut clientbound, 0x15, |out| out.extend_from_slice(&[index; 8]));
+        frame::put(&mut serverbound, 0x06, |out| out.extend_from_slice(&[index; 41]));
+    }
+    moonbridge_protocol::tab_list::put_player_list_item(&mut clientbound, version, "Steve", true, 20);
+    (clientbound, serverbound)
+}
