@@ -45,7 +45,8 @@ impl Registry {
         let (player, player_uuid) = (player.to_owned(), player_uuid.to_string());
         let mut claim = v1::Claim { session_id: id.to_string(), player, player_uuid, started_unix_ms: 0 };
         let holders: BTreeSet<Uuid> = keys(&claim).iter().filter_map(|player| state.by_player.get(player)).copied().collect();
-        if policy == DuplicateLogin::Refuse && !holders.is_empty() {
+        let is_there = |holder: &Uuid| state.live.get(holder).is_some_and(|live| !live.displaced);
+        if policy == DuplicateLogin::Refuse && holders.iter().any(is_there) {
             return Err(AlreadyConnected);
         }
         state.newest_claim = now_unix_ms().max(state.newest_claim + 1);
@@ -191,10 +192,14 @@ mod tests {
         assert!(by_name.is_displaced() && by_uuid.is_displaced());
         drop(by_uuid);
         assert_eq!(ended(&mut new).iter().filter(|ended| **ended).count(), 1);
-        // What they held beside it is free.
-        assert!(registry.claim(Uuid::now_v7(), "Bob", &Uuid::from_u128(1), DuplicateLogin::Refuse).is_ok());
+        // What they held beside it can be had, once they have ended.
+        let beside = registry.claim(Uuid::now_v7(), "Bob", &Uuid::from_u128(1), DuplicateLogin::Refuse);
+        let mut beside = beside.map_err(|_| "refused").expect("nobody is to stay");
+        assert_eq!(ended(&mut beside), [false]);
         assert!(registry.claim(Uuid::now_v7(), "Ann", &Uuid::from_u128(3), DuplicateLogin::Refuse).is_err());
-        drop((by_name, new));
+        drop(by_name);
+        assert_eq!(ended(&mut beside), [true]);
+        drop((beside, new));
         assert!(registry.lock().by_player.is_empty());
     }
 

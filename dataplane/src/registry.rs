@@ -111,17 +111,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The session is to end, its player is another's.
+    /// The session is to end, its player is another's. What nobody has taken from it stays its own until then, so that whoever
+    /// takes that waits for it as well.
     pub(crate) fn displace(&mut self, id: &Uuid) {
         let Some(live) = self.live.get_mut(id) else { return };
         self.counted -= usize::from(live.is_counted());
         live.displaced = true;
         live.commands = None;
-        for player in keys(&live.claim) {
-            if self.by_player.get(&player) == Some(id) {
-                self.by_player.remove(&player);
-            }
-        }
     }
 }
 

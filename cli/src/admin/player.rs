@@ -1,15 +1,14 @@
 //! `moonbridge player`.
 
 use moonbridge_proto::v1;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::commands::{self, Ended};
 use super::{Session, text_or_null};
-use crate::args::{Format, PlayerVerb};
+use crate::args::PlayerVerb;
 use crate::control::{PAGE, pages, refused};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Listing};
+use crate::output::Listing;
 use crate::time::{ago, rfc3339};
 
 const COLUMNS: &[&str] = &["name", "uuid", "backend", "node", "host", "address", "online"];
@@ -55,43 +54,15 @@ async fn list(session: Session, backend: Option<String>, node: Option<String>) -
     listing.print(session.output, "no players are online")
 }
 
-/// A player as JSON and YAML have it: the newest session, and beside it what else runs under the name.
-#[derive(Serialize)]
-struct Shown<N, O> {
-    #[serde(flatten)]
-    newest: N,
-    older: Vec<O>,
-}
-
-/// Shows every session of a player, the newest first: that is the one that kick, message and transfer take.
 async fn show(session: Session, player: String) -> Outcome {
-    let mut players = find(&session, player.clone(), String::new(), String::new()).await?;
-    if players.is_empty() {
+    let found = find(&session, player.clone(), String::new(), String::new()).await?;
+    // A player has one session.
+    let Some(found) = found.first() else {
         return Err(Failure::failed(format!("no player {player} is online; `moonbridge player list` shows who is")));
-    }
-    // Of two of the same millisecond, the last found: as the control plane chooses.
-    players.reverse();
-    players.sort_by_key(|player| std::cmp::Reverse(player.started_unix_ms));
-    if session.output != Format::Table {
-        let mut things = Listing::new(SHOW);
-        players.iter().for_each(|player| things.push(shown(player)));
-        let mut records = things.records().into_iter();
-        let Some(newest) = records.next() else { return Ok(()) };
-        return output::document(session.output, &Shown { newest, older: records.collect() });
-    }
-    if players.len() > 1 {
-        let count = players.len();
-        output::line(&format!("{count} sessions, the newest first; kick, message and transfer take the newest"))?;
-    }
-    for (index, player) in players.iter().enumerate() {
-        if players.len() > 1 {
-            output::line(&format!("\n{} of {}", index + 1, players.len()))?;
-        }
-        let mut thing = Listing::new(SHOW);
-        thing.push(shown(player));
-        thing.print_one(session.output)?;
-    }
-    Ok(())
+    };
+    let mut thing = Listing::new(SHOW);
+    thing.push(shown(found));
+    thing.print_one(session.output)
 }
 
 fn shown(player: &v1::Session) -> [Value; 12] {

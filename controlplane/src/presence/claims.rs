@@ -1,11 +1,13 @@
 //! One session a player on the whole network.
 //!
 //! A session claims its player by UUID and by name in one transaction, which also puts its own record; both claims say whose the
-//! player is, and their revision fences what is written of the session later. A later session takes both over, and marks the
+//! player is, and their revision fences what is written of the session later. A later session takes them over, and marks the
 //! earlier one's record as *displaced* in the same transaction: from then on that is not shown any more, its node is told to end
 //! it, and nothing its node still reports of it counts. Its record goes when it has ended, which is what the later one waits for.
+//! Two accounts can meet in a name, and two names in an account: what of a displaced session's claims was not taken over stays its
+//! own until it has ended, so that whoever takes that waits as well.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use moonbridge_proto::snapshot::DuplicateLogin;
 use moonbridge_proto::v1;
@@ -96,25 +98,34 @@ impl Attachment {
         let own = holder(&self.node().id, &session.id);
         for _ in 0..ATTEMPTS {
             self.check_fence(store).await?;
-            if holder_of(store, &own).await?.is_some_and(|own| own.session.displaced) {
-                // What was claimed for it before has been taken over already.
+            if let Some(Holder { entry, session: stored }) = holder_of(store, &own).await?
+                && stored.displaced
+            {
+                // What was claimed for it before has been taken over already. It may lie under an earlier lease of the node.
+                let compares = vec![Compare::Modified(entry.key, entry.modified)];
+                if entry.lease != self.lease() && self.try_commit(store, compares, vec![self.put_session(stored)]).await?.is_none() {
+                    continue;
+                }
                 self.sessions.insert(session.id.clone(), Known { claims, claimed: None, is_shown: false });
                 return Ok(Claimed::Displaced);
             }
             let held = [store.get(&claims[0]).await?, store.get(&claims[1]).await?];
             let mut compares: Vec<_> = claims.iter().zip(&held).map(|(key, entry)| unchanged(key, entry.as_ref())).collect();
-            let mut changes = BTreeMap::new();
+            let mut changes = Vec::new();
             let mut after = BTreeSet::new();
             let mut is_earlier = false;
             for name in others(&held, &own) {
                 let Some(other) = holder_of(store, &name).await? else { continue };
-                if mode == Mode::Login(DuplicateLogin::Refuse) {
-                    return Ok(Claimed::Refused);
+                // One that is to end keeps what nobody has taken from it, so that it is waited for.
+                if !other.session.displaced {
+                    if mode == Mode::Login(DuplicateLogin::Refuse) {
+                        return Ok(Claimed::Refused);
+                    }
+                    is_earlier |= mode == Mode::Reconcile && is_later(&other.session, &session);
                 }
-                is_earlier |= mode == Mode::Reconcile && is_later(&other.session, &session);
-                after.insert(name.clone());
                 after.extend(self.still_there(store, &other.session.after, &own).await?);
-                displace(store, &name, other, &claims, &mut compares, &mut changes).await?;
+                after.insert(name);
+                displace(other, &mut compares, &mut changes);
             }
             if is_earlier {
                 session.displaced = true;
@@ -128,7 +139,7 @@ impl Attachment {
             }
             // The newest, if they are too many: session ids sort by time.
             session.after = newest(after);
-            let changes = changes.into_values().chain(self.put_claim(session.clone())).collect();
+            changes.extend(self.put_claim(session.clone()));
             if let Some(revision) = self.try_commit(store, compares, changes).await? {
                 let known = Known { claims, claimed: Some(revision), is_shown: is_shown(&session) };
                 self.sessions.insert(session.id.clone(), known);
@@ -157,30 +168,14 @@ impl Attachment {
     }
 }
 
-/// What displaces a session: the mark in its record, and the end of those of its claims that are not taken over.
-async fn displace(
-    store: &dyn Store,
-    name: &str,
-    other: Holder,
-    taken: &[String; 2],
-    compares: &mut Vec<Compare>,
-    changes: &mut BTreeMap<String, Change>,
-) -> Result<(), AttachError> {
-    let Holder { entry, mut session } = other;
-    for key in keys::claims(&session) {
-        if taken.contains(&key) || changes.contains_key(&key) {
-            continue;
-        }
-        let held = store.get(&key).await?;
-        compares.push(unchanged(&key, held.as_ref()));
-        if held.is_some_and(|held| held.value == name.as_bytes()) {
-            changes.insert(key.clone(), Change::Delete(key));
-        }
+/// What displaces a session: the mark in its record.
+fn displace(other: Holder, compares: &mut Vec<Compare>, changes: &mut Vec<Change>) {
+    let Holder { entry, session } = other;
+    if !session.displaced {
+        let value = v1::Session { displaced: true, ..session }.encode_to_vec();
+        compares.push(Compare::Modified(entry.key.clone(), entry.modified));
+        changes.push(Change::Put { key: entry.key, value, lease: entry.lease });
     }
-    compares.push(Compare::Modified(entry.key.clone(), entry.modified));
-    session.displaced = true;
-    changes.insert(entry.key.clone(), Change::Put { key: entry.key, value: session.encode_to_vec(), lease: entry.lease });
-    Ok(())
 }
 
 /// The record of a session that has a claim; `None` if there is none (any more).

@@ -121,7 +121,7 @@ impl Attachment {
         let then = Known { claims: keys::claims(session), claimed: Some(claimed), is_shown: super::is_shown(session) };
         Piece {
             id: session.id.clone(),
-            compares: vec![Compare::Modified(known.claims[0].clone(), claimed)],
+            compares: known.claims.iter().map(|key| Compare::Modified(key.clone(), claimed)).collect(),
             changes: vec![self.put_session(v1::Session { claim: claimed, ..session.clone() })],
             then: Some(then),
         }
@@ -133,24 +133,30 @@ impl Attachment {
 
     /// Removes sessions that have ended, with the claims that they still hold.
     async fn release(&mut self, store: &dyn Store, ended: HashSet<String>) -> Result<(), AttachError> {
-        let piece = |id: String| {
-            let (mut compares, mut changes) = (Vec::new(), vec![Change::Delete(keys::session(&self.node().id, &id))]);
-            if let Some(known) = self.sessions.get(&id)
-                && let Some(claimed) = known.claimed
-            {
-                compares.push(Compare::Modified(known.claims[0].clone(), claimed));
-                changes.extend(known.claims.iter().cloned().map(Change::Delete));
-            }
-            Piece { id, compares, changes, then: None }
-        };
-        let pieces = ended.into_iter().map(piece).collect();
-        for id in self.commit_pieces(store, pieces).await? {
+        let (mut pieces, mut displaced) = (Vec::new(), Vec::new());
+        for id in ended {
+            let record = Change::Delete(keys::session(&self.node().id, &id));
+            let (compares, changes) = match self.sessions.get(&id) {
+                Some(Known { claims, claimed: Some(claimed), .. }) => (
+                    claims.iter().map(|key| Compare::Modified(key.clone(), *claimed)).collect(),
+                    claims.iter().cloned().map(Change::Delete).chain([record]).collect(),
+                ),
+                Some(_) => {
+                    displaced.push(id);
+                    continue;
+                }
+                None => (Vec::new(), vec![record]),
+            };
+            pieces.push(Piece { id, compares, changes, then: None });
+        }
+        displaced.extend(self.commit_pieces(store, pieces).await?);
+        for id in displaced {
             self.release_one(store, id).await?;
         }
         Ok(())
     }
 
-    /// Removes a session whose claims may be another's by now.
+    /// Removes a session whose claims may be another's by now, one of them or both.
     async fn release_one(&mut self, store: &dyn Store, id: String) -> Result<(), AttachError> {
         let claims = self.sessions.get(&id).map(|known| known.claims.clone());
         for _ in 0..ATTEMPTS {

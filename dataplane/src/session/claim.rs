@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::join_all;
-use moonbridge_proto::snapshot::{DuplicateLogin, Snapshot};
+use moonbridge_proto::snapshot::Snapshot;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
@@ -39,25 +40,32 @@ pub(super) async fn claim(
     snapshot: &Snapshot,
     deadline: Instant,
 ) -> Result<Registration, Turned> {
-    let policy = snapshot.settings.duplicate_login;
-    let claimed = node.registry.claim(id, &player.name, &player.uuid, policy);
+    let claimed = node.registry.claim(id, &player.name, &player.uuid, snapshot.settings.duplicate_login);
     let Claimed { mut registration, displaced } = claimed.map_err(|_| refused(CONNECTED))?;
-    let settled = async {
-        if !displaced.is_empty() && timeout(END, join_all(displaced)).await.is_err() {
-            tracing::warn!(player = player.name, "the player's earlier session does not end within {END:?}: the later one goes on");
-        }
-        ask(node, &id, policy).await
+    let mut settled = Box::pin(settle(node.clone(), id, player.name.clone(), displaced));
+    let turned = tokio::select! {
+        settled = &mut settled => return settled.map(|()| registration),
+        () = registration.to_end() => ended(&registration),
+        turned = interrupted(conn, Phase::Connect, deadline) => turned,
     };
-    tokio::select! {
-        settled = settled => settled?,
-        () = registration.to_end() => return Err(ended(&registration)),
-        turned = interrupted(conn, Phase::Connect, deadline) => return Err(turned),
+    // It goes without having waited to the end: whoever comes next waits for it, and so for those before it.
+    tokio::spawn(async move {
+        let _ = settled.await;
+        drop(registration);
+    });
+    Err(turned)
+}
+
+/// Waits until the sessions that were displaced here have ended, then claims the player on the network.
+async fn settle(node: Arc<Node>, id: Uuid, player: String, displaced: Vec<oneshot::Receiver<()>>) -> Result<(), Turned> {
+    if !displaced.is_empty() && timeout(END, join_all(displaced)).await.is_err() {
+        tracing::warn!(player, "the player's earlier session does not end within {END:?}: the later one goes on");
     }
-    Ok(registration)
+    ask(&node, &id).await
 }
 
 /// Claims the player on the network. While the control plane is away a player is unique per node only, until it is back.
-async fn ask(node: &Node, id: &Uuid, policy: DuplicateLogin) -> Result<(), Turned> {
+async fn ask(node: &Node, id: &Uuid) -> Result<(), Turned> {
     let answer = match node.registry.ask(id) {
         Some(answer) => timeout(ANSWER, answer).await.ok().and_then(Result::ok),
         None => None,
@@ -69,7 +77,7 @@ async fn ask(node: &Node, id: &Uuid, policy: DuplicateLogin) -> Result<(), Turne
         }
         Some(_) => Err(refused(CONNECTED)),
         None if node.config.admit_without_control => {
-            tracing::debug!(session = %id, ?policy, "nobody but this node knows of the player's claim");
+            tracing::debug!(session = %id, "nobody but this node knows of the player's claim");
             Ok(())
         }
         None => Err(refused("This network takes no new players at the moment: its control plane is away.")),
