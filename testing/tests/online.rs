@@ -10,6 +10,7 @@ use moonbridge_testing::session_server::SessionServer;
 use moonbridge_testing::wire::{self, Wire};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
 
 async fn backend(kind: Kind, name: &str) -> (Backend, String) {
     let (backend, port) = Backend::serve(kind, name, json!({ "keepAliveMs": 500 })).await;
@@ -234,7 +235,19 @@ async fn the_session_server_is_told_the_players_address_where_that_is_configured
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_keeps_its_connections_to_the_session_server() {
     let sessions = SessionServer::start().await;
-    let (_one, port) = Backend::serve(Kind::Npm, "one", json!({})).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    // Twenty players are there until this test ends.
+    let _serving = AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut playing = Vec::new();
+        while let Ok(mut backend) = Wire::accept_any(&listener).await {
+            let (_, name) = backend.login().await?;
+            backend.login_success(&name).await?;
+            backend.join_game(1, 0).await?;
+            playing.push(backend);
+        }
+        anyhow::Ok(())
+    }));
     let net = apart(&sessions, "concurrency = 2\n", &[("one", port)]).await;
     let mut players = Vec::new();
     for index in 0..5 {
@@ -285,7 +298,12 @@ async fn frames_of_every_length_pass_both_ways() {
         };
         let receiving = async {
             for (number, frame) in frames.iter().enumerate() {
-                let came = to.receive_id(0x70).await.unwrap_or_else(|error| panic!("frame {number}: {error:#}"));
+                let came = to.receive_id(0x70).await;
+                let came = came.unwrap_or_else(|error| panic!("frame {number}, downwards {downwards}: {error:#}\n{}", up.process.log()));
+                if number % 16 == 0 {
+                    // A sign of life: whoever says nothing for half a minute is taken for dead.
+                    to.send(0x71, &[]).await.expect("it reads");
+                }
                 assert!(came == *frame, "frame {number} of {} bytes was changed (downwards: {downwards})", frame.len());
             }
         };
