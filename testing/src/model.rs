@@ -14,6 +14,7 @@ mod forge_client;
 pub mod messages;
 mod scoreboard;
 pub mod server;
+pub mod stage;
 
 use std::time::Duration;
 

@@ -430,7 +430,7 @@ async fn over_tcp() {
             host.until("the place", |_, served| (*served == Served::Stopped(place)).then_some(())).await;
             host.forget_events();
             match how {
-                How::Stall => assert_eq!(alice.over(), None),
+                How::Stall | How::Hold => assert_eq!(alice.over(), None),
                 How::Die => assert_eq!(alice.ended().await, Over::Closed),
                 How::Refuse(_) => {
                     assert_eq!(alice.ended().await, Over::Closed);

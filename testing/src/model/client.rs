@@ -76,7 +76,7 @@ pub enum Event {
     Ids {
         /// Of the message.
         bytes: usize,
-        /// Of its bytes, see [`super::server::Server::ids`].
+        /// Of its bytes, see [`super::server::Setup::ids`].
         hash: u64,
     },
     /// Handshake Reset was obeyed.

@@ -304,7 +304,9 @@ struct Hosted {
 enum Order {
     Say(String),
     Plugin(String, Vec<u8>),
+    Packets(Vec<i32>),
     Kick(String),
+    Release,
     Drop,
 }
 
@@ -345,6 +347,13 @@ impl Host {
     /// Stops as the plan says, from here on.
     pub fn plan(&self, plan: impl Fn(&str, u32) -> Option<Fault> + Send + Sync + 'static) {
         self.shared.lock().plan = Some(Arc::new(plan));
+    }
+
+    /// Where it stops on this player's newest connection, by its plan.
+    pub fn fault_of(&self, player: &str) -> Option<Fault> {
+        let hosted = self.shared.lock();
+        let nth = hosted.counts.get(player)?.checked_sub(1)?;
+        hosted.plan.as_ref()?(player, nth)
     }
 
     /// Forgets what happened so far.
@@ -389,6 +398,16 @@ impl Host {
     /// Sends everybody a plugin message.
     pub fn plugin(&self, channel: &str, data: &[u8]) {
         self.order(|| Order::Plugin(channel.into(), data.to_vec()));
+    }
+
+    /// Sends everybody packets of a mod's, with these ids.
+    pub fn packets(&self, ids: &[i32]) {
+        self.order(|| Order::Packets(ids.to_vec()));
+    }
+
+    /// Whoever waits at a place goes on ([`super::server::How::Hold`]).
+    pub fn release(&self) {
+        self.order(|| Order::Release);
     }
 
     /// Disconnects everybody.
@@ -491,10 +510,14 @@ async fn serve(
             order = orders.recv() => match order {
                 Some(Order::Say(text)) if server.is_playing() => server.say(&text, &mut out),
                 Some(Order::Plugin(channel, data)) if server.is_playing() => super::messages::put_plugin(&mut out, 0x3f, &channel, &data),
+                Some(Order::Packets(ids)) => {
+                    ids.iter().for_each(|id| moonbridge_protocol::frame::put(&mut out, *id, |out| out.extend_from_slice(b"odd")));
+                }
                 Some(Order::Kick(reason)) => {
                     server.kick(&reason, &mut out);
                     flow = Flow::Close;
                 }
+                Some(Order::Release) => flow = server.release(Instant::now(), &mut out),
                 Some(Order::Drop) | None => break,
                 Some(_) => {}
             },

@@ -42,11 +42,26 @@ pub struct Forge {
     /// Its mods.
     pub mods: Vec<Mod>,
     /// Mod Id Data.
-    pub ids: Arc<[u8]>,
+    pub ids: IdData,
     /// The channels of its mods.
     pub channels: Vec<String>,
     /// Whether Server Hello has a dimension (FML's protocol 2).
     pub says_dimension: bool,
+}
+
+/// The message, and what tells it apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdData {
+    message: Arc<[u8]>,
+    hash: u64,
+}
+
+impl IdData {
+    /// That of these ids.
+    pub fn of(ids: &Ids) -> IdData {
+        let message = ids.message();
+        IdData { hash: hash(&message), message: message.into() }
+    }
 }
 
 /// Where a server stops: in place of what it would say there.
@@ -96,6 +111,8 @@ pub enum How {
     Die,
     /// It says why, and closes. (Before Login Success as a login disconnect.)
     Refuse(String),
+    /// It waits for [`Server::release`]. For places that a message of the player's leads to: Success, Mods, Ids, Complete.
+    Hold,
 }
 
 impl Setup {
@@ -116,13 +133,13 @@ impl Setup {
 
     /// A server with these mods and ids.
     pub fn forge(name: &str, dimension: i32, mods: Vec<Mod>, ids: &Ids) -> Setup {
-        let forge = Forge { mods, ids: ids.message().into(), channels: Vec::new(), says_dimension: true };
+        let forge = Forge { mods, ids: IdData::of(ids), channels: Vec::new(), says_dimension: true };
         Setup { forge: Some(forge), ..Setup::vanilla(name, dimension) }
     }
 
     /// What [`super::client::Model::ids`] says of a player on it; `None` without Forge.
     pub fn ids(&self) -> Option<u64> {
-        self.forge.as_ref().map(|forge| hash(&forge.ids))
+        self.forge.as_ref().map(|forge| forge.ids.hash)
     }
 }
 
@@ -217,6 +234,9 @@ pub struct Server {
     asked: BTreeSet<i32>,
     next_ask: Option<Instant>,
     next_id: i32,
+    /// Waits for [`Server::release`].
+    held: bool,
+    released: bool,
     events: Vec<Served>,
 }
 
@@ -233,6 +253,8 @@ impl Server {
             asked: BTreeSet::new(),
             next_ask: None,
             next_id: 7,
+            held: false,
+            released: false,
             events: Vec::new(),
         };
         let flow = if server.reach(Place::Connection, &mut Vec::new()).is_some() { Flow::Open } else { server.stopped() };
@@ -270,15 +292,18 @@ impl Server {
         came.extend_from_slice(bytes);
         let mut rest = came.as_slice();
         let mut flow = Flow::Open;
-        while flow == Flow::Open {
+        while flow == Flow::Open && !self.held {
             match frame::first(rest, MAX_FRAME) {
                 Ok(Some(frame)) => {
-                    rest = &rest[frame.whole.len()..];
                     if !frame.is_empty() {
                         flow = match self.packet(now, frame.id, frame.payload, out) {
                             Ok(flow) => flow,
                             Err(why) => self.throw(why),
                         };
+                    }
+                    // What it waits at is looked at once more.
+                    if !self.held {
+                        rest = &rest[frame.whole.len()..];
                     }
                 }
                 Ok(None) => break,
@@ -289,6 +314,13 @@ impl Server {
         came.drain(..taken);
         self.came = came;
         flow
+    }
+
+    /// Goes on where it waited, as if there were no fault.
+    pub fn release(&mut self, now: Instant, out: &mut Vec<u8>) -> Flow {
+        self.held = false;
+        self.released = true;
+        self.receive(now, &[], out)
     }
 
     /// Time goes by: keep-alives.
@@ -313,7 +345,12 @@ impl Server {
     /// `Some` if what is due at this place may be said.
     fn reach(&mut self, place: Place, out: &mut Vec<u8>) -> Option<()> {
         match &self.setup.fault {
-            Some(fault) if fault.place == place => {
+            Some(Fault { place: at, how: How::Hold }) if *at == place && !self.released => {
+                self.held = true;
+                self.events.push(Served::Stopped(place));
+                None
+            }
+            Some(fault) if fault.place == place && fault.how != How::Hold => {
                 self.state = State::Stopped;
                 self.next_ask = None;
                 self.events.push(Served::Stopped(place));
@@ -331,7 +368,7 @@ impl Server {
 
     fn stopped(&self) -> Flow {
         match &self.setup.fault {
-            Some(Fault { how: How::Stall, .. }) | None => Flow::Open,
+            Some(Fault { how: How::Stall | How::Hold, .. }) | None => Flow::Open,
             Some(_) => Flow::Close,
         }
     }
@@ -415,7 +452,7 @@ impl Server {
             State::Hello => return Err(format!("ClassCastException: message {kind:#04x} in HELLO")),
             State::WaitingCAck => {
                 let Some(()) = self.reach(Place::Ids, out) else { return Ok(self.stopped()) };
-                put_plugin(out, 0x3f, HANDSHAKE, &forge.ids);
+                put_plugin(out, 0x3f, HANDSHAKE, &forge.ids.message);
                 let Some(()) = self.reach(Place::Ack, out) else { return Ok(self.stopped()) };
                 put_plugin(out, 0x3f, HANDSHAKE, &[ACK, 2]);
                 put_plugin(out, 0x3f, "FORGE", &dimension_register(self.setup.dimension));
