@@ -5,6 +5,7 @@ pub mod cipher;
 pub mod echo;
 pub mod frames;
 mod incoming;
+pub mod kernels;
 pub mod load;
 pub mod login;
 pub mod measure;

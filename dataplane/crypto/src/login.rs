@@ -131,3 +131,19 @@ fn signed_hex(parts: &[&[u8]]) -> String {
     let digits = hex.trim_start_matches('0');
     format!("{}{}", if negative { "-" } else { "" }, if digits.is_empty() { "0" } else { digits })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The three that everybody tests with: digests of the name alone.
+    #[test]
+    fn known_hashes() {
+        assert_eq!(signed_hex(&[b"Notch"]), "4ed1f46bbe04bc756bcb17c0c7ce3e4632f06a48");
+        assert_eq!(signed_hex(&[b"jeb_"]), "-7c9d5b0044c130109a5d7b5fb5c317c02b4e28c1");
+        assert_eq!(signed_hex(&[b"simon"]), "88e16a1019277b15d58faf0541e11910eb756f6");
+        // What is hashed is one run of bytes.
+        assert_eq!(signed_hex(&[b"je", b"", b"b_"]), signed_hex(&[b"jeb_"]));
+        assert_eq!(server_hash("No", &Secret::new(*b"tch and whatnot."), b"!"), signed_hex(&[b"Notch and whatnot.!"]));
+    }
+}

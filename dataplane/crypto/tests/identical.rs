@@ -2,7 +2,7 @@
 
 use aes::Aes128;
 use aes::cipher::KeyIvInit;
-use moonbridge_crypto::cfb8::{Decryptor, Encryptor, Kernel, Lane, Secret, encrypt_together};
+use moonbridge_crypto::cfb8::{Decryptor, Encryptor, Kernel, Lane, Secret, WrongLength, encrypt_together};
 use proptest::prelude::*;
 
 type TheirEncryptor = cfb8::Encryptor<Aes128>;
@@ -37,6 +37,53 @@ fn reference(key: &[u8; 16], plain: &[u8]) -> Vec<u8> {
 /// The lengths that the issue names: every short one, and those around the powers of two.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..200).chain([255, 256, 257, 511, 513, 1023, 1024, 1025, 1500, 2047, 2049, 4095, 4096, 4097, 4099])
+}
+
+/// NIST SP 800-38A, F.3.7 and F.3.8. The IV is not the key there; a stream whose last 16 ciphertext bytes are that IV goes on alike.
+#[test]
+fn nists_known_answers() {
+    let key = *b"\x2b\x7e\x15\x16\x28\xae\xd2\xa6\xab\xf7\x15\x88\x09\xcf\x4f\x3c";
+    let iv: Vec<u8> = (0..16).collect();
+    let plain = *b"\x6b\xc1\xbe\xe2\x2e\x40\x9f\x96\xe9\x3d\x7e\x11\x73\x93\x17\x2a\xae\x2d";
+    let cipher = *b"\x3b\x79\x42\x4c\x9c\x0d\xd4\x36\xba\xce\x9e\x0e\xd4\x58\x6a\x4f\x32\xb9";
+    for kernel in kernels() {
+        let mut encryptor = Encryptor::with_kernel(&Secret::new(key), kernel).expect("available");
+        let mut decryptor = Decryptor::with_kernel(&Secret::new(key), kernel).expect("available");
+        let mut start = iv.clone();
+        decryptor.decrypt(&mut start);
+        encryptor.encrypt(&mut start);
+        assert_eq!(start, iv, "{kernel}");
+        let mut bytes = plain;
+        encryptor.encrypt(&mut bytes);
+        assert_eq!(bytes, cipher, "{kernel} encrypts");
+        decryptor.decrypt(&mut bytes);
+        assert_eq!(bytes, plain, "{kernel} decrypts");
+    }
+}
+
+#[test]
+fn a_kernel_is_there_or_not() {
+    assert!(Kernel::Portable.available() && Kernel::best().available());
+    for kernel in Kernel::ALL {
+        let secret = Secret::new(key(1));
+        assert_eq!(Encryptor::with_kernel(&secret, kernel).is_some(), kernel.available(), "{kernel}");
+        assert_eq!(Decryptor::with_kernel(&secret, kernel).is_some(), kernel.available(), "{kernel}");
+    }
+    assert!(kernels().all(|kernel| kernel <= Kernel::best()));
+}
+
+#[test]
+fn nothing_secret_is_printed() {
+    let secret = Secret::new(*b"unspoken secret!");
+    let printed = format!("{secret:?} {:?} {:?}", Encryptor::new(&secret), Decryptor::new(&secret));
+    assert_eq!(
+        printed,
+        "Secret(16 bytes) Encryptor { kernel: KERNEL, .. } Decryptor { kernel: KERNEL, .. }"
+            .replace("KERNEL", &format!("{:?}", Kernel::best()))
+    );
+    assert_eq!(Secret::try_from(&[0; 15][..]).err(), Some(WrongLength));
+    assert_eq!(Secret::try_from(&[0; 17][..]).err(), Some(WrongLength));
+    assert_eq!(Secret::try_from(&b"unspoken secret!"[..]).expect("16 bytes").as_bytes(), secret.as_bytes());
 }
 
 #[test]

@@ -14,9 +14,9 @@ pub struct Decryptor {
 enum Engine {
     Portable(Box<portable::Decrypt>),
     #[cfg(target_arch = "x86_64")]
-    AesNi(x86::Stream),
+    AesNi(x86::AesNi),
     #[cfg(target_arch = "x86_64")]
-    Vaes(x86::Stream),
+    Vaes(x86::Vaes),
 }
 
 impl Decryptor {
@@ -29,42 +29,48 @@ impl Decryptor {
     /// The start of a stream with this kernel; `None` if the machine does not have it.
     #[must_use]
     pub fn with_kernel(secret: &Secret, kernel: Kernel) -> Option<Self> {
-        if !kernel.available() {
-            return None;
-        }
-        match kernel {
-            Kernel::Portable => Some(Self::portable(secret)),
+        let engine = match kernel {
+            Kernel::Portable => Engine::Portable(Box::new(portable::Decrypt::new(secret))),
             #[cfg(target_arch = "x86_64")]
-            Kernel::AesNi => Some(Self { engine: Engine::AesNi(x86::Stream::new(secret)?) }),
+            Kernel::AesNi => Engine::AesNi(x86::AesNi::new(secret)?),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Vaes => Some(Self { engine: Engine::Vaes(x86::Stream::new(secret)?) }),
+            Kernel::Vaes => Engine::Vaes(x86::Vaes::new(secret)?),
             #[cfg(not(target_arch = "x86_64"))]
-            Kernel::AesNi | Kernel::Vaes => None,
-        }
+            Kernel::AesNi | Kernel::Vaes => return None,
+        };
+        Some(Self { engine })
     }
 
     fn portable(secret: &Secret) -> Self {
         Self { engine: Engine::Portable(Box::new(portable::Decrypt::new(secret))) }
     }
 
+    /// The kernel that this stream is decrypted with.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        match self.engine {
+            Engine::Portable(_) => Kernel::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Engine::AesNi(_) => Kernel::AesNi,
+            #[cfg(target_arch = "x86_64")]
+            Engine::Vaes(_) => Kernel::Vaes,
+        }
+    }
+
     /// Decrypts the stream's next bytes in place.
     pub fn decrypt(&mut self, data: &mut [u8]) {
         match &mut self.engine {
             Engine::Portable(stream) => stream.decrypt(data),
-            // SAFETY: the stream was made with this engine, so `Kernel::available` has said that the CPU has what the kernel needs.
             #[cfg(target_arch = "x86_64")]
-            #[allow(unsafe_code)]
-            Engine::AesNi(stream) => unsafe { x86::aesni::decrypt(stream, data) },
-            // SAFETY: as above.
+            Engine::AesNi(stream) => stream.decrypt(data),
             #[cfg(target_arch = "x86_64")]
-            #[allow(unsafe_code)]
-            Engine::Vaes(stream) => unsafe { x86::vaes::decrypt(stream, data) },
+            Engine::Vaes(stream) => stream.decrypt(data),
         }
     }
 }
 
 impl fmt::Debug for Decryptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decryptor").finish_non_exhaustive()
+        f.debug_struct("Decryptor").field("kernel", &self.kernel()).finish_non_exhaustive()
     }
 }

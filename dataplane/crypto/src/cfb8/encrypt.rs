@@ -14,9 +14,9 @@ pub struct Encryptor {
 pub(super) enum Engine {
     Portable(Box<portable::Encrypt>),
     #[cfg(target_arch = "x86_64")]
-    AesNi(x86::Stream),
+    AesNi(x86::AesNi),
     #[cfg(target_arch = "x86_64")]
-    Vaes(x86::Stream),
+    Vaes(x86::Vaes),
 }
 
 impl Encryptor {
@@ -29,22 +29,32 @@ impl Encryptor {
     /// The start of a stream with this kernel; `None` if the machine does not have it.
     #[must_use]
     pub fn with_kernel(secret: &Secret, kernel: Kernel) -> Option<Self> {
-        if !kernel.available() {
-            return None;
-        }
-        match kernel {
-            Kernel::Portable => Some(Self::portable(secret)),
+        let engine = match kernel {
+            Kernel::Portable => Engine::Portable(Box::new(portable::Encrypt::new(secret))),
             #[cfg(target_arch = "x86_64")]
-            Kernel::AesNi => Some(Self { engine: Engine::AesNi(x86::Stream::new(secret)?) }),
+            Kernel::AesNi => Engine::AesNi(x86::AesNi::new(secret)?),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Vaes => Some(Self { engine: Engine::Vaes(x86::Stream::new(secret)?) }),
+            Kernel::Vaes => Engine::Vaes(x86::Vaes::new(secret)?),
             #[cfg(not(target_arch = "x86_64"))]
-            Kernel::AesNi | Kernel::Vaes => None,
-        }
+            Kernel::AesNi | Kernel::Vaes => return None,
+        };
+        Some(Self { engine })
     }
 
     fn portable(secret: &Secret) -> Self {
         Self { engine: Engine::Portable(Box::new(portable::Encrypt::new(secret))) }
+    }
+
+    /// The kernel that this stream is encrypted with.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        match self.engine {
+            Engine::Portable(_) => Kernel::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Engine::AesNi(_) => Kernel::AesNi,
+            #[cfg(target_arch = "x86_64")]
+            Engine::Vaes(_) => Kernel::Vaes,
+        }
     }
 
     /// Encrypts the stream's next bytes in place.
@@ -57,11 +67,10 @@ impl Engine {
     pub(super) fn encrypt(&mut self, data: &mut [u8]) {
         match self {
             Self::Portable(stream) => stream.encrypt(data),
-            // SAFETY: a stream is made with this engine only where `Kernel::available` said that the CPU has AES-NI and AVX (VAES
-            // includes them).
             #[cfg(target_arch = "x86_64")]
-            #[allow(unsafe_code)]
-            Self::AesNi(stream) | Self::Vaes(stream) => unsafe { x86::aesni::encrypt(stream, data) },
+            Self::AesNi(stream) => stream.encrypt(data),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes(stream) => stream.encrypt(data),
         }
     }
 }
@@ -77,6 +86,6 @@ impl Engine {
 
 impl fmt::Debug for Encryptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Encryptor").finish_non_exhaustive()
+        f.debug_struct("Encryptor").field("kernel", &self.kernel()).finish_non_exhaustive()
     }
 }

@@ -37,9 +37,9 @@ impl Kernel {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Self::AesNi => x86::aesni::available(),
+            Self::AesNi => x86::aesni_available(),
             #[cfg(target_arch = "x86_64")]
-            Self::Vaes => x86::vaes::available(),
+            Self::Vaes => x86::vaes_available(),
             #[cfg(not(target_arch = "x86_64"))]
             Self::AesNi | Self::Vaes => false,
         }

@@ -57,7 +57,7 @@ pub(super) fn last_round(k0: __m128i, k10: __m128i) -> __m128i {
 /// key does everything else: it has the old state, moved on by a byte, the whitening of the next block's state, and the plaintext
 /// byte. So the last round's result *is* the next `z`, and after 16 bytes `z ^ k0` is what to write.
 #[target_feature(enable = "aes,avx")]
-pub(in super::super) fn encrypt(stream: &mut Stream, data: &mut [u8]) {
+pub(super) fn encrypt(stream: &mut Stream, data: &mut [u8]) {
     let [k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, k10] = stream.keys.each_ref().map(load);
     let isolate = isolate();
     let last_round = last_round(k0, k10);
@@ -100,7 +100,7 @@ pub(in super::super) fn encrypt(stream: &mut Stream, data: &mut [u8]) {
 /// Of a block only the first byte is wanted, and it depends on one column of the ninth round, so the ninth round is computed for
 /// four blocks at once and the last one for all 16: 133 rounds instead of 160.
 #[target_feature(enable = "aes,avx")]
-pub(in super::super) fn decrypt(stream: &mut Stream, data: &mut [u8]) {
+pub(super) fn decrypt(stream: &mut Stream, data: &mut [u8]) {
     let keys = stream.keys.each_ref().map(load);
     let mut last = load(&stream.last);
     let (chunks, rest) = data.as_chunks_mut::<16>();

@@ -11,7 +11,7 @@ use super::{Stream, aesni, load, store};
 
 /// Encrypts every job's bytes.
 #[target_feature(enable = "aes,avx")]
-pub(in super::super) fn encrypt(jobs: Jobs<'_, '_>) {
+pub(super) fn encrypt(jobs: Jobs<'_, '_>) {
     let mut lanes = Lanes::fill(8, jobs);
     if lanes.used() > 4 {
         lanes.encrypt(&mut Streams::<8>::new(), jobs, 4);
@@ -25,7 +25,7 @@ pub(in super::super) fn encrypt(jobs: Jobs<'_, '_>) {
 }
 
 /// `N` streams. Where there is one, the CPU has what this module's functions need: see [`Streams::new`].
-struct Streams<const N: usize>([Single; N]);
+pub(super) struct Streams<const N: usize>([Single; N]);
 
 /// One stream.
 struct Single {
@@ -58,7 +58,7 @@ impl<const N: usize> Drop for Streams<N> {
     }
 }
 
-impl<const N: usize> lanes::Kernel<N> for Streams<N> {
+impl<const N: usize> lanes::Lockstep<N> for Streams<N> {
     fn load(&mut self, lane: usize, stream: &Stream) {
         // SAFETY: `Streams::new` was called, so the CPU has what it needs, which is what `load` needs.
         unsafe { self.0[lane].load(stream) }
@@ -179,4 +179,20 @@ fn in_turn(mut register: __m128i) -> __m128i {
     // SAFETY: no instruction at all.
     unsafe { asm!("/* {0} */", inout(xmm_reg) register, options(nomem, nostack, preserves_flags)) }
     register
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::lanes::Lockstep as _;
+    use super::*;
+
+    /// Lanes with a stream in each.
+    #[target_feature(enable = "aes,avx")]
+    pub(in super::super) fn full<const N: usize>(stream: &Stream) -> Streams<N> {
+        let mut streams = Streams::new();
+        for lane in 0..N {
+            streams.load(lane, stream);
+        }
+        streams
+    }
 }

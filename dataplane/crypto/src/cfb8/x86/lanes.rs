@@ -5,9 +5,9 @@ use std::mem;
 use super::Stream;
 
 /// A stream and its next bytes, of which there is at least one.
-pub(in super::super) struct Job<'a> {
-    pub(in super::super) stream: &'a mut Stream,
-    pub(in super::super) data: &'a mut [u8],
+pub(super) struct Job<'a> {
+    pub(super) stream: &'a mut Stream,
+    pub(super) data: &'a mut [u8],
 }
 
 impl<'a> Job<'a> {
@@ -23,7 +23,7 @@ impl<'a> Job<'a> {
 pub(super) type Jobs<'j, 'a> = &'j mut dyn Iterator<Item = Job<'a>>;
 
 /// A kernel that steps `N` streams at once, byte by byte. Lanes that are in no use have no bytes.
-pub(super) trait Kernel<const N: usize> {
+pub(super) trait Lockstep<const N: usize> {
     /// Puts a stream into a lane.
     fn load(&mut self, lane: usize, stream: &Stream);
 
@@ -68,7 +68,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Encrypts in the kernel's lanes until no job waits and no more than `leave` lanes are in use.
-    pub(super) fn encrypt<const N: usize>(&mut self, kernel: &mut impl Kernel<N>, jobs: Jobs<'_, 'a>, leave: usize) {
+    pub(super) fn encrypt<const N: usize>(&mut self, kernel: &mut impl Lockstep<N>, jobs: Jobs<'_, 'a>, leave: usize) {
         for (i, job) in self.jobs.iter().enumerate() {
             if let Some(job) = job {
                 kernel.load(i, job.stream);
@@ -106,7 +106,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Takes the streams out of the kernel, and closes the gaps between those that are not at their end.
-    fn close_up<const N: usize>(&mut self, kernel: &impl Kernel<N>) {
+    fn close_up<const N: usize>(&mut self, kernel: &impl Lockstep<N>) {
         let mut to = 0;
         for from in 0..MOST {
             if let Some(job) = &mut self.jobs[from] {

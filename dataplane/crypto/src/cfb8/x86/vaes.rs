@@ -57,7 +57,7 @@ type Keys = [__m512i; 11];
 
 /// Decrypts one stream: as [`super::aesni::decrypt`] does it, four blocks a register and up to 64 bytes a step.
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,avx512vbmi,vaes")]
-pub(in super::super) fn decrypt(stream: &mut Stream, data: &mut [u8]) {
+pub(super) fn decrypt(stream: &mut Stream, data: &mut [u8]) {
     let mut keys: Keys = [_mm512_setzero_si512(); 11];
     for (wide, key) in keys.iter_mut().zip(&stream.keys) {
         *wide = _mm512_broadcast_i32x4(load(key));

@@ -11,7 +11,7 @@ use super::{Stream, aesni, load, store};
 
 /// Encrypts every job's bytes.
 #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,avx512vbmi,vaes")]
-pub(in super::super) fn encrypt(jobs: Jobs<'_, '_>) {
+pub(super) fn encrypt(jobs: Jobs<'_, '_>) {
     let mut lanes = Lanes::fill(16, jobs);
     if lanes.used() > 8 {
         lanes.encrypt(&mut Quads::<4>::new(), jobs, 8);
@@ -25,7 +25,7 @@ pub(in super::super) fn encrypt(jobs: Jobs<'_, '_>) {
 }
 
 /// `N` times four streams. Where there is one, the CPU has what this module's functions need: see [`Quads::new`].
-struct Quads<const N: usize>([Quad; N]);
+pub(super) struct Quads<const N: usize>([Quad; N]);
 
 /// Four streams, in the 128-bit lanes of one register.
 struct Quad {
@@ -60,7 +60,7 @@ impl<const N: usize> Drop for Quads<N> {
 
 macro_rules! kernel {
     ($quads:literal, $lanes:literal) => {
-        impl lanes::Kernel<$lanes> for Quads<$quads> {
+        impl lanes::Lockstep<$lanes> for Quads<$quads> {
             fn load(&mut self, lane: usize, stream: &Stream) {
                 // SAFETY: `Quads::new` was called, so the CPU has what it needs, which is what `load` needs.
                 unsafe { self.0[lane / 4].load(lane % 4, stream) }
@@ -202,5 +202,20 @@ fn run<const N: usize>(quads: &[Quad; N], states: &mut [__m512i; N], mut plain: 
             states[i] = _mm512_aesenclast_epi128(_mm512_shuffle_epi8(x[i], isolate), key);
             plain[i] = _mm512_bsrli_epi128::<1>(plain[i]);
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Lanes with a stream in each.
+    #[target_feature(enable = "aes,avx,avx512f,avx512bw,avx512vl,avx512vbmi,vaes")]
+    pub(in super::super) fn full<const N: usize>(stream: &Stream) -> Quads<N> {
+        let mut quads = Quads::new();
+        for lane in 0..4 * N {
+            quads.0[lane / 4].load(lane % 4, stream);
+        }
+        quads
     }
 }
