@@ -112,6 +112,8 @@ impl Service {
         };
         replica.shutdown.cancel();
         while tasks.join_next().await.is_some() {}
+        // They hold the store; an embedded one is free for the next process only without them.
+        let _ = tokio::time::timeout(GOODBYE, replica.attached.ended()).await;
         Ok(lost)
     }
 

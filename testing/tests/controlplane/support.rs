@@ -57,7 +57,7 @@ impl Replica {
         let mut running = runtime.spawn(moonbridge_controlplane::run(config, shutdown.clone(), sender));
         let ready = soon("the replica", async {
             tokio::select! {
-                ready = ready => ready.expect("ready"),
+                Ok(ready) = ready => ready,
                 ended = &mut running => panic!("the replica has ended: {ended:?}"),
             }
         });
