@@ -21,9 +21,9 @@
 //! | encrypt 16 or more | – | 14 | 1.6 | 0.65 |
 //! | decrypt one stream | 14 | 1.4 | 1.1 | 0.51 |
 //!
-//! Entering the lanes has its price, some 50 to 250 ns a call: pieces shorter than some 20 bytes are worth it from four streams on,
-//! longer ones from two. One long piece among short ones goes on alone at the speed of one stream: give pieces of like length, or
-//! many. Nothing is worth waiting for: encrypt what is there.
+//! Entering and leaving a lane costs some 20 ns a piece, so that even two pieces of a few bytes are no slower together than one
+//! after the other. One long piece among short ones goes on at the speed of one stream when they are done: give pieces of like
+//! length, or many. Nothing is worth waiting for: encrypt together what is there.
 //!
 //! [`Portable`]: Kernel::Portable
 //! [`AesNi`]: Kernel::AesNi
