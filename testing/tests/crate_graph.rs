@@ -9,7 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("moonbridge-crypto", &[]),
     ("moonbridge-proto", &[]),
     ("moonbridge-protocol", &[]),
-    ("moonbridge-dataplane", &["moonbridge-proto", "moonbridge-protocol"]),
+    ("moonbridge-dataplane", &["moonbridge-crypto", "moonbridge-proto", "moonbridge-protocol"]),
     ("moonbridge-controlplane", &["moonbridge-proto"]),
     // Both planes for `up`; the protocol for `probe` and `status`.
     ("moonbridge-cli", &["moonbridge-controlplane", "moonbridge-dataplane", "moonbridge-proto", "moonbridge-protocol"]),
