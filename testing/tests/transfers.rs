@@ -221,10 +221,13 @@ fn check_chat_down(player: &Player, backends: &[&Backend], exact: bool) {
                 count += 1;
                 continue;
             }
-            // quarry itself loses what it has not written when the other side closes (clients/README.md).
-            let last = said.get(index + 1).is_none_or(|(next, _)| next != conn);
-            assert!(!exact && last, "{name} said {text:?} on connection {conn}; the player heard {:?} next", heard.peek());
+            // quarry itself loses what it has not written when the other side closes (clients/README.md): on a busy machine that may
+            // be several lines, always the last of their connection.
+            let mut rest = said[index..].iter().take_while(|(on, _)| on == conn);
+            let is_end = rest.all(|(_, text)| heard.peek() != Some(&text.as_str()));
+            assert!(!exact && is_end, "{name} said {text:?} on connection {conn}; the player heard {:?} next", heard.peek());
         }
+        assert!(count > said.len() / 2, "of {} lines {count} came", said.len());
         assert_eq!(heard.next(), None, "heard, but not said (or said once, heard twice)");
         assert!(count > 10, "only {count} lines came from {name}");
     }

@@ -22,7 +22,7 @@ pub struct SessionServer {
     pub url: BaseUrl,
     /// How long one login may wait for its answer, a second try included.
     pub timeout: Duration,
-    /// Requests at a time, which is also how many connections it sees.
+    /// Requests at a time, which is about how many connections it sees.
     pub concurrency: usize,
     /// Whether it is told the player's address, so that it can refuse a login that began at another one.
     pub send_client_address: bool,
