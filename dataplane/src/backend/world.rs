@@ -110,7 +110,7 @@ pub(super) async fn reach(
             Ok(frame) => frame.map_err(|trouble| stalled(trouble.into(), handshake))?,
             Err(message) => {
                 first_word = None;
-                conn.write(&message, limits.deadline).await?;
+                say(conn, &message, limits).await;
                 continue;
             }
         };
@@ -128,7 +128,7 @@ pub(super) async fn reach(
                 let asked = play::read_keep_alive(version, &payload).map_err(Refusal::field("Keep Alive"))?;
                 let mut answer = Vec::new();
                 play::put_keep_alive_serverbound(&mut answer, version, asked);
-                conn.write(&answer, limits.deadline).await?;
+                say(conn, &answer, limits).await;
             }
             _ if held.frames.len() + whole.len() > limits.held => {
                 // Unread, the backend feels the pressure; it cannot reach its Join Game, so the deadline decides.
@@ -143,7 +143,7 @@ pub(super) async fn reach(
                         Handshake::Node(candidate) => {
                             let mut answer = Vec::new();
                             candidate.see(data, &mut answer)?;
-                            conn.write(&answer, limits.deadline).await?;
+                            say(conn, &answer, limits).await;
                         }
                         Handshake::Client(end) => {
                             let told = timeout_at(limits.deadline, end.to_client.send(data.to_vec())).await;
@@ -164,6 +164,11 @@ pub(super) async fn reach(
             }
         }
     }
+}
+
+/// A backend that is gone may have said why before: that shows when it is read, so a failed write is not the end.
+async fn say(conn: &mut Conn, frames: &[u8], limits: &Limits) {
+    let _ = conn.write(frames, limits.deadline).await;
 }
 
 /// What the client has to say to the backend, if it has the handshake itself: frames.

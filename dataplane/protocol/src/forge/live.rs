@@ -104,6 +104,8 @@ impl Live {
         }
         let done = tracker.finish(out, version);
         tracker.not_live();
+        // Whatever it still answers is for nobody.
+        tracker.owes_acks();
         done
     }
 }

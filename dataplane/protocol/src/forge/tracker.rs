@@ -87,6 +87,8 @@ pub struct Tracker {
     /// The client has been in a world. On the way there it says its channels, which show whether it is a Forge client.
     known: bool,
     owed: Owed,
+    /// The client has said the last ack of its newest handshake.
+    acked: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -134,6 +136,7 @@ impl Tracker {
             entered: false,
             known: false,
             owed: Owed::None,
+            acked: true,
         }
     }
 
@@ -151,6 +154,7 @@ impl Tracker {
         self.client = was.told(message).0;
         match (was, message) {
             (ClientPhase::Hello, Message::ServerHello(hello)) => {
+                self.acked = false;
                 self.offered = Offered::default();
                 // With protocol 1 the client keeps what it has.
                 if hello.protocol as i8 > 1 {
@@ -207,6 +211,7 @@ impl Tracker {
             }
             Ok(Message::Ack { phase }) if phase == ClientPhase::Complete as u8 => {
                 self.answers = true;
+                self.acked = true;
                 if owed == Owed::Acks {
                     self.owed = Owed::None;
                 }
@@ -288,6 +293,13 @@ impl Tracker {
     /// The client's answers to a handshake that the node itself has led go nowhere.
     pub(super) fn owes(&mut self) {
         self.owed = Owed::Introduction;
+    }
+
+    /// What the client still answers in a handshake whose server is gone goes nowhere.
+    pub(super) fn owes_acks(&mut self) {
+        if self.owed == Owed::None && !self.acked {
+            self.owed = Owed::Acks;
+        }
     }
 
     /// Whether the client is a Forge client, as far as is known.

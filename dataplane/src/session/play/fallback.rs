@@ -51,7 +51,9 @@ impl Play {
             self.unstable = None;
         }
         let unstable = self.unstable.get_or_insert_with(|| Unstable { names: Vec::new(), first: text });
-        unstable.names.push(name);
+        if !unstable.names.contains(&name) {
+            unstable.names.push(name);
+        }
         self.lost = Some(unstable.first.clone());
         self.leave_handshake();
         self.set_timer(Instant::now());

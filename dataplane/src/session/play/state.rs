@@ -3,6 +3,7 @@
 use moonbridge_protocol::channels::{self, Channels};
 use moonbridge_protocol::forge::HANDSHAKE;
 use moonbridge_protocol::forge::lead::Lead;
+use moonbridge_protocol::forge::phase::ClientPhase;
 use moonbridge_protocol::forge::tracker::{Tracker, Way};
 use moonbridge_protocol::frame::MAX_FRAME;
 use moonbridge_protocol::keep_alive::{Answer, Asker, Ledger};
@@ -15,6 +16,9 @@ use crate::relay::Rules;
 
 /// Client Settings and brands are short; longer ones are relayed but not remembered.
 const REMEMBERED: usize = 256;
+
+/// A frame with the longest list of mods that is taken.
+const LONGEST_MODS: usize = moonbridge_protocol::forge::mods::MAX_BYTES + 1024;
 
 /// The channel on which a client names its make.
 const BRAND: &str = "MC|Brand";
@@ -105,7 +109,10 @@ impl State {
 
     /// What the serverbound direction is walked with.
     pub(crate) fn serverbound_rules(&self) -> Rules {
-        Rules { watch: if self.fenced { WatchSet::ALL } else { self.serverbound }, empty: Empty::Drop, hold: HOLD }
+        let watch = if self.fenced { WatchSet::ALL } else { self.serverbound };
+        // The mods of a client in its handshake.
+        let hold = if self.forge.client() == ClientPhase::Done { HOLD } else { LONGEST_MODS };
+        Rules { watch, empty: Empty::Drop, hold }
     }
 
     /// A frame of the current backend's.

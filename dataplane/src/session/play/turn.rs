@@ -8,7 +8,7 @@ use super::transfer::Moving;
 use super::{Event, Play};
 use crate::relay::{Halt, Rules, Sink, pump};
 use moonbridge_protocol::play as packets;
-use moonbridge_protocol::walk::{Empty, HOLD, WatchSet};
+use moonbridge_protocol::walk::WatchSet;
 
 impl Play {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
@@ -44,11 +44,18 @@ impl Play {
         self.hold_if_due();
         let mut empty = 0;
         let state = &mut self.state;
+        let talk = match &self.moving {
+            Moving::Entering(entering) => entering.talk.as_ref(),
+            _ => None,
+        };
         let halted = if self.holding {
-            let rules = Rules { watch: WatchSet::ALL, empty: Empty::Drop, hold: HOLD };
+            let rules = Rules { watch: WatchSet::ALL, ..state.serverbound_rules() };
             let mut sink = Sink::Hold(&mut self.held, self.node.config.limits.transfer_buffer);
             let mut current = self.current.as_mut();
             pump(cx, &mut self.player, &mut sink, rules, &mut empty, |frame| {
+                if let Some(verdict) = talk.and_then(|talk| talk.see(&frame, state)) {
+                    return verdict;
+                }
                 let version = state.version;
                 state.see_held(frame, |id| {
                     if let Some(current) = &mut current {
@@ -59,10 +66,6 @@ impl Play {
         } else if let Some(current) = &mut self.current {
             let rules = state.serverbound_rules();
             let mut sink = Sink::Link(&mut current.link);
-            let talk = match &self.moving {
-                Moving::Entering(entering) => entering.talk.as_ref(),
-                _ => None,
-            };
             pump(cx, &mut self.player, &mut sink, rules, &mut empty, |frame| {
                 talk.and_then(|talk| talk.see(&frame, state)).unwrap_or_else(|| state.see_serverbound(frame))
             })
