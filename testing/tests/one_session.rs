@@ -3,6 +3,8 @@
 //! The backends refuse a name that is connected already, and no test lets them: the earlier session has always gone there first.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use moonbridge_proto::v1;
@@ -57,14 +59,15 @@ async fn online(listen: SocketAddr) -> u64 {
 }
 
 /// Looks at the player list and the server lists all the time: neither ever shows more than one player.
-struct Lookout(JoinHandle<u64>);
+struct Lookout(JoinHandle<()>, Arc<AtomicUsize>);
 
 impl Lookout {
     async fn begin(control: String, lists: Vec<SocketAddr>) -> Lookout {
         let channel = Channel::from_shared(control).expect("a URL").connect().await.expect("the replica");
         let mut admin = AdminServiceClient::new(channel);
-        Lookout(tokio::spawn(async move {
-            let mut looks = 0;
+        let looks = Arc::new(AtomicUsize::new(0));
+        let counted = looks.clone();
+        let looking = tokio::spawn(async move {
             loop {
                 let listed = admin.list_players(v1::ListPlayersRequest::default()).await.expect("a list").into_inner().players;
                 assert!(listed.len() <= 1, "the player is listed twice: {listed:?}");
@@ -72,13 +75,15 @@ impl Lookout {
                     let online = online(*list).await;
                     assert!(online <= 1, "{list} counts {online}");
                 }
-                looks += 1;
+                counted.fetch_add(1, Ordering::Relaxed);
             }
-        }))
+        });
+        Lookout(looking, looks)
     }
 
     /// Panics if it has seen too much.
     async fn end(self) {
+        assert!(self.1.load(Ordering::Relaxed) >= 10, "it hardly looked");
         if self.0.is_finished() {
             self.0.await.expect("all was well");
         } else {

@@ -103,11 +103,8 @@ impl Attachment {
         let (mut pieces, mut unclaimed) = (Vec::new(), Vec::new());
         for session in sessions.values() {
             match self.sessions.get(&session.id) {
-                Some(known) => match known.claimed {
-                    Some(claimed) => pieces.push(self.update(session, known, claimed)),
-                    // It is to end: what it still does is nobody's concern.
-                    None => {}
-                },
+                // One that is displaced is to end: what it still does is nobody's concern.
+                Some(known) => pieces.extend(known.claimed.map(|claimed| self.update(session, known, claimed))),
                 None => unclaimed.push(session.clone()),
             }
         }

@@ -53,7 +53,7 @@ async fn a_login_waits_for_the_end_of_the_session_that_it_displaces_whose_report
     // An end that comes again takes nothing from the new one.
     first.events([ended(&old), Event::Set(old)]).await;
     assert_eq!(players(&mut admin).await, ["Ann"]);
-    assert_eq!(displaced(&mut first).await.is_empty(), false, "and it is told once more to end it");
+    assert!(!displaced(&mut first).await.is_empty(), "and it is told once more to end it");
 
     // A node that does not end its session is not waited for too long.
     let newest = session("ANN", "one");
