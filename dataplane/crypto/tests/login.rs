@@ -8,7 +8,7 @@ use rsa::traits::PublicKeyParts;
 
 fn client(key: &LoginKey) -> impl Fn(&[u8]) -> Vec<u8> {
     let public = PublicKey::from_public_key_der(key.public_der()).expect("SubjectPublicKeyInfo");
-    assert_eq!(public.n().bits(), 1024);
+    assert_eq!(public.n().bit_width(), 1024);
     move |bytes| public.pkcs1v15_encrypt(bytes).expect("encrypts")
 }
 
