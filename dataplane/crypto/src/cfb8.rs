@@ -5,7 +5,7 @@
 //!
 //! - **decryption** is parallel: all blocks of a piece are known. [`Decryptor`] does 16 to 64 bytes in one go, and computes the last
 //!   two of the ten rounds for several blocks at once, of which it needs a byte each.
-//! - **encryption** is serial: ten dependent AES rounds a byte, 30 cycles at best on today's x86, are the floor of one stream, and
+//! - **encryption** is serial: ten dependent AES rounds a byte, 30 to 33 cycles on today's x86, are the floor of one stream, and
 //!   [`Encryptor::encrypt`] is within a tenth of it. What lies beyond is other streams: AES units take a new block every
 //!   cycle or half, whoever's it is. [`encrypt_together`] steps up to 16 streams side by side. A stream that comes to its end makes
 //!   room for the next, so there may be any number, of any lengths.
@@ -15,11 +15,11 @@
 //!
 //! | | the `cfb8` crate | [`Portable`] | [`AesNi`] | [`Vaes`] |
 //! |---|---|---|---|---|
-//! | encrypt one stream | 14 | 14 | 8.0 | 8.0 |
-//! | encrypt 4 streams together | – | 14 | 2.2 | 2.1 |
-//! | encrypt 8 | – | 14 | 1.6 | 1.05 |
-//! | encrypt 16 or more | – | 14 | 1.6 | 0.65 |
-//! | decrypt one stream | 14 | 1.4 | 1.1 | 0.51 |
+//! | encrypt one stream | 14.9 | 14.9 | 8.6 | 8.6 |
+//! | encrypt 4 streams together | – | 14.9 | 2.3 | 2.2 |
+//! | encrypt 8 | – | 14.9 | 1.6 | 1.1 |
+//! | encrypt 16 or more | – | 14.9 | 1.6 | 0.70 |
+//! | decrypt one stream | 14.9 | 1.4 | 1.2 | 0.55 |
 //!
 //! Entering and leaving a lane costs some 20 ns a piece, so that even two pieces of a few bytes are no slower together than one
 //! after the other. One long piece among short ones goes on at the speed of one stream when they are done: give pieces of like
