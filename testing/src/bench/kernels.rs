@@ -219,15 +219,17 @@ impl Subject {
         let start = cpu_time();
         let mut runs = 0_u32;
         // Runs double between looks at the clock, which takes its time.
-        let mut next = 1;
-        while cpu_time() - start < sample {
-            for _ in 0..next {
+        let time = loop {
+            for _ in 0..runs.max(1) {
                 (self.run)();
             }
-            runs += next;
-            next = runs;
-        }
-        self.times.push((cpu_time() - start).as_nanos() as f64 / (f64::from(runs) * self.bytes as f64));
+            runs += runs.max(1);
+            let time = cpu_time() - start;
+            if time >= sample {
+                break time;
+            }
+        };
+        self.times.push(time.as_nanos() as f64 / (f64::from(runs) * self.bytes as f64));
     }
 }
 
