@@ -29,7 +29,7 @@ const UNDER_WAY: usize = 16;
 #[derive(Debug)]
 pub(crate) enum Handshake {
     /// The node, with what the client has said before: the client hears of it when it is certain to succeed.
-    Node(Candidate),
+    Node(Box<Candidate>),
     /// The client itself: nobody knows its mods yet.
     Client(BackendEnd),
 }
@@ -37,7 +37,7 @@ pub(crate) enum Handshake {
 impl Handshake {
     /// A handshake in the stead of a client of which these things are known.
     pub(crate) fn by_node(facts: ClientFacts) -> Handshake {
-        Handshake::Node(Candidate::new(facts))
+        Handshake::Node(Box::new(Candidate::new(facts)))
     }
 
     /// A handshake with the client itself, and the client's end of it.

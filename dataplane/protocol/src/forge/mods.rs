@@ -99,11 +99,12 @@ impl ModList {
         self.version("Forge")?.split('.').nth(3)?.parse().ok()
     }
 
-    /// Whether a client with these mods knows Handshake Reset. One that does not is disconnected by it.
+    /// Whether a client with these mods knows Handshake Reset. One that does not is disconnected by it. A list that names neither
+    /// Forge nor FML says nothing; builds that old are hardly in use any more.
     pub fn knows_reset(&self) -> bool {
         match self.forge_build() {
             Some(build) => build >= FIRST_WITH_RESET,
-            None => self.version("FML") == Some(LATE_FML),
+            None => self.version("FML").is_none_or(|version| version == LATE_FML),
         }
     }
 

@@ -87,7 +87,7 @@ impl Session {
         if forge {
             session.shake_hands();
         }
-        session.from_backend(|out| world(1).put(out, version));
+        session.backend_says(|out| world(1).put(out, version));
         session.settle();
         if matches!(past, Past::VanillaMoved | Past::ForgeMoved) {
             session.be_moved(forge);
@@ -111,13 +111,13 @@ impl Session {
         written(player) + written(backend)
     }
 
-    fn from_backend(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    fn backend_says(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut frames = Vec::new();
         write(&mut frames);
         self.turn(&frames, &[]);
     }
 
-    fn from_player(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    fn player_says(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut frames = Vec::new();
         write(&mut frames);
         self.turn(&[], &frames);
@@ -126,29 +126,29 @@ impl Session {
     /// The client's settings, with which it has come into its world.
     fn settle(&mut self) {
         let version = self.state.version;
-        self.from_player(|out| play::put_client_settings(out, version, b"\x05en_US\x08\x00\x01\x01\x01"));
+        self.player_says(|out| play::put_client_settings(out, version, b"\x05en_US\x08\x00\x01\x01\x01"));
     }
 
     /// The handshake with the first Forge server.
     fn shake_hands(&mut self) {
         let version = self.state.version;
         let (mods, ids) = (mods(), ids());
-        self.from_backend(|out| {
+        self.backend_says(|out| {
             Message::ServerHello(ServerHello { protocol: 2, dimension: 0 }).put_clientbound(out, version);
         });
-        self.from_player(|out| {
+        self.player_says(|out| {
             play::put_plugin_message_serverbound(out, version, REGISTER, b"FML|HS\0FML\0FORGE");
             Message::ClientHello { protocol: 2 }.put_serverbound(out, version);
             Message::ModList(mods.fields()).put_serverbound(out, version);
         });
-        self.from_backend(|out| {
+        self.backend_says(|out| {
             Message::ModList(mods.fields()).put_clientbound(out, version);
             Message::ModIdData(&ids).put_clientbound(out, version);
             for phase in [2, 3] {
                 Message::Ack { phase }.put_clientbound(out, version);
             }
         });
-        self.from_player(|out| {
+        self.player_says(|out| {
             for phase in [2, 3, 4, 5] {
                 Message::Ack { phase }.put_serverbound(out, version);
             }
@@ -184,7 +184,7 @@ impl Session {
         state.joined();
         state.fenced = true;
         if forge {
-            self.from_player(|out| {
+            self.player_says(|out| {
                 Message::ClientHello { protocol: 2 }.put_serverbound(out, version);
                 Message::ModList(mods().fields()).put_serverbound(out, version);
                 for phase in [2, 3, 4, 5] {

@@ -1,6 +1,8 @@
 //! A handshake of Forge's that the player's client has with a candidate itself: what either says on `FML|HS` goes to the other,
 //! while the player goes on playing where it is.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use moonbridge_protocol::forge::HANDSHAKE;
@@ -37,6 +39,11 @@ impl Talk {
         self.live
     }
 
+    /// Whether the player has not been told yet all that the candidate has said.
+    fn is_owed(&self) -> bool {
+        self.next.is_some() || !self.end.from_backend.is_empty()
+    }
+
     /// Looks at a frame of the player's: what it says on the handshake's channel goes to the candidate alone.
     pub(super) fn see(&self, frame: &Watched<'_>, state: &mut State) -> Option<Verdict> {
         if self.live.is_none() || state.version.serverbound(frame.id) != Serverbound::PluginMessage {
@@ -56,13 +63,17 @@ impl Play {
         if let Poll::Ready(refusal) = self.poll_talk(cx) {
             return Poll::Ready(Err(refusal));
         }
-        let may_inject = self.may_inject();
+        let Moving::Entering(Entering { arrival, .. }) = &mut self.moving else { return Poll::Pending };
+        ready!(Pin::new(arrival).poll(cx));
+        // The player hears the last that the candidate has said, before what comes of it.
+        if let Poll::Ready(refusal) = self.poll_talk(cx) {
+            return Poll::Ready(Err(refusal));
+        }
         let Moving::Entering(Entering { arrival, talk, .. }) = &mut self.moving else { return Poll::Pending };
-        if talk.as_ref().is_some_and(|talk| talk.live.is_some()) && !may_inject {
-            // What ends the handshake has to be put into the player's stream.
+        if talk.as_ref().is_some_and(Talk::is_owed) {
             return Poll::Pending;
         }
-        arrival.as_mut().poll(cx)
+        Pin::new(arrival).take_output().map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Passes on what the candidate says. Ready if the candidate is not for this player.

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use futures::TryFutureExt;
+use futures::future::{MaybeDone, maybe_done};
 use moonbridge_proto::routing::Usable;
 use moonbridge_proto::snapshot::Backend;
 use moonbridge_protocol::forge::candidate::ClientFacts;
@@ -49,7 +50,7 @@ pub(super) enum Moving {
 
 pub(super) struct Entering {
     pub(super) cause: Cause,
-    pub(super) arrival: Pin<Box<dyn Future<Output = Arrival> + Send>>,
+    pub(super) arrival: MaybeDone<Pin<Box<dyn Future<Output = Arrival> + Send>>>,
     /// What the player has to say to the candidate itself.
     pub(super) talk: Option<Talk>,
 }
@@ -88,7 +89,13 @@ impl Moving {
     pub(super) async fn abandon(self) {
         match self {
             Moving::Nowhere | Moving::Waiting(..) => {}
-            Moving::Entering(Entering { arrival, .. }) => backend::abandon(arrival.map_ok(|arrived| arrived.entered)).await,
+            Moving::Entering(Entering { arrival: MaybeDone::Future(arrival), .. }) => {
+                backend::abandon(arrival.map_ok(|arrived| arrived.entered)).await;
+            }
+            Moving::Entering(Entering { arrival: MaybeDone::Done(arrival), .. }) => {
+                backend::abandon(ready(arrival.map(|arrived| arrived.entered))).await;
+            }
+            Moving::Entering(Entering { arrival: MaybeDone::Gone, .. }) => {}
             Moving::Pausing { arrived, .. } => backend::abandon(ready(Ok(arrived.entered))).await,
         }
     }
@@ -149,10 +156,11 @@ impl Play {
             }
         };
         let (node, facts) = (self.node.clone(), self.facts.clone());
-        let arrival = Box::pin(async move {
+        let arrival = async move {
             before.await;
             enter(node, backend, facts, handshake, deadline).await
-        });
+        };
+        let arrival = maybe_done(Box::pin(arrival) as Pin<Box<dyn Future<Output = Arrival> + Send>>);
         self.moving = Moving::Entering(Entering { cause, arrival, talk });
     }
 
