@@ -45,7 +45,8 @@ impl Cipher {
             }
         };
         let Ok(points) = timeout(METRICS * 20, fresh).await else { bail!("the node's metrics do not come") };
-        let one = |name: &str| points.iter().find(|point| point.name == name).map(|point| point.value).with_context(|| format!("no {name}"));
+        let one =
+            |name: &str| points.iter().find(|point| point.name == name).map(|point| point.value).with_context(|| format!("no {name}"));
         let mut batches = [0.0; STREAMS.len()];
         for (count, label) in batches.iter_mut().zip(STREAMS) {
             let of_label = |point: &&Point| point.attributes.get(names::STREAMS).is_some_and(|streams| streams == label);

@@ -44,7 +44,12 @@ impl Process {
             }
             None => pinned = Command::new(command.get_program()),
         }
-        pinned.args(command.get_args()).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
+        pinned
+            .args(command.get_args())
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log)?);
         let child = pinned.spawn().with_context(|| format!("starting {:?}", pinned.get_program()))?;
         Ok(Process { child, name, log })
     }
@@ -132,12 +137,8 @@ impl Network {
         fs::create_dir_all(&data)?;
         let control_file = dir.join("controlplane.toml");
         fs::write(&control_file, format!("listen = \"{control_address}\"\n[store]\nembedded = {{ data_dir = {data:?} }}\n"))?;
-        let mut control = Process::start(
-            "controlplane",
-            Command::new(setup.binary).arg("controlplane").arg("--config").arg(&control_file),
-            None,
-            dir,
-        )?;
+        let mut control =
+            Process::start("controlplane", Command::new(setup.binary).arg("controlplane").arg("--config").arg(&control_file), None, dir)?;
         within(START, "set up the route", &mut control, || configure(control_address, setup.backend)).await?;
 
         let node_file = dir.join("dataplane.toml");

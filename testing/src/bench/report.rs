@@ -180,8 +180,10 @@ pub fn summary(phases: &[Phase]) -> String {
         ("streams side by side", |phase| Some(phase.cipher.as_ref()?.streams), 2),
     ];
     let of = |path, figure: Figure| spread(phases.iter().filter(|phase| phase.path == path).filter_map(figure).collect());
-    let paths: Vec<Path> =
-        [Path::Direct, Path::Proxied, Path::Alone, Path::Floor].into_iter().filter(|&path| phases.iter().any(|phase| phase.path == path)).collect();
+    let paths: Vec<Path> = [Path::Direct, Path::Proxied, Path::Alone, Path::Floor]
+        .into_iter()
+        .filter(|&path| phases.iter().any(|phase| phase.path == path))
+        .collect();
 
     let mut out = format!("{:<22}", "median [min–max]");
     for path in &paths {
