@@ -192,7 +192,7 @@ async fn the_server_list_names_the_mods() {
             return;
         }
         assert!(tokio::time::Instant::now() < deadline, "{answer}");
-        // The answer is never held up for what is not known yet.
+        // The answer waits a second at most for what is not known yet.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -589,6 +589,27 @@ async fn packets_of_mods() {
     }
 }
 
+/// A server dies when the client has not yet shown that it is in its world; whoever is left is a Forge server with other ids. The client
+/// cannot be reset before it has, and is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_right_after_the_cutover() {
+    let (one, two) = (modded("one", 1, 0, 256).await, modded("two", 2, 0, 700).await);
+    let stage = Stage::start(&[&one, &two], "").await;
+    for (number, pace) in [Pace::AtOnce, Pace::Ticks, Pace::Ticks].into_iter().enumerate() {
+        let player = Player::join_at(pace, stage.listen(), DOMAIN, Install { name: format!("Alice{number}"), ..alice() }).await;
+        player.is_on(&one.setup()).await;
+        stage.known(&format!("Alice{number}")).await;
+        two.set(|setup| setup.fault = Some(Fault { place: Place::World, how: How::Die }));
+        let moved = stage.transfer(&player, &two).await;
+        assert!(moved.succeeded, "{moved:?}");
+        two.set(|setup| setup.fault = None);
+        player.until("back", |model| (model.joins() == 3).then_some(())).await;
+        stage.plays(&player, &one, "back").await;
+        drop(player);
+        stage.cli().until(&["player", "list"], <[_]>::is_empty).await;
+    }
+}
+
 /// A pack of five thousand mods, and ten thousand channels.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_anybody_has() {

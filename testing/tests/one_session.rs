@@ -288,7 +288,7 @@ async fn what_came_to_be_with_the_control_plane_away_is_reconciled() {
     let rows = replica.cli().until(&["player", "list"], |rows| rows.len() == 2).await;
     let on = |name: &str| rows.iter().find(|row| row["name"] == name).map(|row| row["node"].clone());
     assert_eq!((on("Alice"), on("Bob")), (Some(json!("b")), Some(json!("a"))), "{rows:?}");
-    tokio::time::timeout(Duration::from_secs(1), async {
+    tokio::time::timeout(SOON, async {
         while online(a.listen).await != 2 || online(b.listen).await != 2 {
             tokio::task::yield_now().await;
         }

@@ -373,21 +373,6 @@ async fn a_route_may_say_that_a_kick_is_a_disconnect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_player_that_speaks_forge_is_relayed_but_not_moved() {
-    let mut net = two().await;
-    net.one.command("register", json!({ "channels": ["FML|HS", "FML"] })).await;
-    net.player
-        .expect("the backend's channels", |seen| matches!(seen, Seen::Plugin { channel, .. } if channel == "REGISTER").then_some(()))
-        .await;
-    net.player.command("plugin", json!({ "channel": "FML|HS", "hex": "0102" })).await;
-    net.one
-        .expect("the player's answer", |served| matches!(served, Served::Plugin { channel, .. } if channel == "FML|HS").then_some(()))
-        .await;
-    refused(&net.up, "two", "forge_unsupported").await;
-    net.unmoved("modded, and here").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn several_players_are_moved_at_once() {
     let net = two().await;
     let mut others = Vec::new();

@@ -17,11 +17,6 @@ pub const MAX_CHANNELS: usize = 1_024;
 /// The longest name that is remembered, in bytes.
 pub const MAX_CHANNEL_NAME: usize = 256;
 
-/// Whether a message on this channel means that the session speaks Forge.
-pub fn spoke_forge(channel: &str) -> bool {
-    channel == FORGE_HANDSHAKE
-}
-
 /// The channels that the client has registered. Names are bytes: nobody promises that they are text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channels {

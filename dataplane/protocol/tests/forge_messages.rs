@@ -255,7 +255,9 @@ fn the_build_is_in_the_fourth_part_of_forges_version() {
         (&[("FML", "7.10.0.1151")][..], None, false),
         (&[("Forge", "10.13")][..], None, false),
         (&[("Forge", "10.13.4.99999999999")][..], None, false),
-        (&[][..], None, false),
+        (&[("Forge", "10.13"), ("FML", "7.10.99.99")][..], None, true),
+        (&[("A", "1")][..], None, true),
+        (&[][..], None, true),
     ] {
         assert_eq!((of(mods).forge_build(), of(mods).knows_reset()), (build, resets), "{mods:?}");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use moonbridge_protocol::channels::{Channels, MAX_CHANNEL_NAME, MAX_CHANNELS, spoke_forge};
+use moonbridge_protocol::channels::{Channels, MAX_CHANNEL_NAME, MAX_CHANNELS};
 use moonbridge_protocol::frame::{self, MAX_FRAME};
 use moonbridge_protocol::play::{JoinGame, PluginMessage, Respawn};
 use moonbridge_protocol::switch::{put_cleanup, put_enter, put_enter_forge};
@@ -211,14 +211,6 @@ fn too_many_and_too_long_channels_are_left_out_and_counted() {
     channels.unregister(b"c0\0c1");
     channels.register(b"new");
     assert_eq!(channels.len(), MAX_CHANNELS - 1);
-}
-
-#[test]
-fn forge_speaks_on_its_own_channel() {
-    assert!(spoke_forge("FML|HS"));
-    for other in ["FML", "FORGE", "fml|hs", "MC|Brand", ""] {
-        assert!(!spoke_forge(other));
-    }
 }
 
 #[test]

@@ -22,8 +22,11 @@ use crate::conn::{Conn, OwnFrame};
 /// nothing.
 const FIRST_WORD: Duration = Duration::from_secs(5);
 
-/// Handshake messages under way in one direction; there are nine in all.
-const UNDER_WAY: usize = 16;
+/// Handshake messages under way to a client: each may have 2 MiB.
+const TO_CLIENT: usize = 2;
+
+/// And from it: there are six in all, the longest with 256 KiB.
+const FROM_CLIENT: usize = 16;
 
 /// Who has Forge's handshake with a backend, if it wants one.
 #[derive(Debug)]
@@ -42,8 +45,8 @@ impl Handshake {
 
     /// A handshake with the client itself, and the client's end of it.
     pub(crate) fn by_client(version: &Version, channels: &Channels) -> (Handshake, ClientEnd) {
-        let (to_client, from_backend) = mpsc::channel(UNDER_WAY);
-        let (to_backend, from_client) = mpsc::channel(UNDER_WAY);
+        let (to_client, from_backend) = mpsc::channel(TO_CLIENT);
+        let (to_backend, from_client) = mpsc::channel(FROM_CLIENT);
         let mut register = Vec::new();
         channels.put_register(&mut register, version);
         (Handshake::Client(BackendEnd { to_client, from_client, unsaid: Some(register) }), ClientEnd { from_backend, to_backend })

@@ -12,6 +12,9 @@ const READ_BUFFER: usize = 256 * 1024;
 const POOLED: usize = 8 << 20;
 const POOLED_CAPACITY: usize = 128 * 1024;
 
+/// Bytes at a buffer's front that wait no longer, from which on their room is used again.
+const CLOSE_UP: usize = 32 * 1024;
+
 /// Buffers for which the pool has room from the start.
 const POOLED_BUFFERS: usize = 1024;
 
@@ -43,18 +46,17 @@ pub(crate) fn worker_is_full() -> bool {
 pub(crate) fn with_read_buffer<T>(waiting: usize, work: impl FnOnce(&mut [u8]) -> Poll<T>) -> Poll<T> {
     READ.with_borrow_mut(|space| {
         let room = if worker_is_full() { READ_WHEN_FULL } else { READ_BUFFER };
-        // Frames of Forge's handshake are waited for up to 2 MiB: for them the buffer is longer for once.
-        let needed = waiting + READ_WHEN_FULL;
-        if needed > READ_BUFFER {
-            space.resize(needed, 0);
-        }
-        let end = space.len().min(waiting + room);
-        let done = work(&mut space[..end]);
-        if needed > READ_BUFFER {
+        // Frames of Forge's handshake are waited for up to 2 MiB: while one is, the buffer is longer.
+        if waiting + READ_WHEN_FULL > READ_BUFFER {
+            if space.len() < waiting + READ_BUFFER {
+                space.resize(waiting + 2 * READ_BUFFER, 0);
+            }
+        } else if space.len() > READ_BUFFER {
             space.truncate(READ_BUFFER);
             space.shrink_to_fit();
         }
-        done
+        let end = space.len().min(waiting + room);
+        work(&mut space[..end])
     })
 }
 
@@ -92,8 +94,18 @@ impl Buffer {
         if self.bytes.capacity() == 0 {
             self.bytes = borrow();
         }
+        self.close_up();
         self.bytes.extend_from_slice(more);
         HELD.set(HELD.get() + more.len());
+    }
+
+    /// Bytes that wait no longer keep their room only until they are the greater part: a buffer that is never wholly emptied
+    /// does not grow with all that has gone through it.
+    fn close_up(&mut self) {
+        if self.start >= CLOSE_UP && self.start >= self.len() {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
     }
 
     /// The first `count` bytes wait no longer.
@@ -130,6 +142,7 @@ impl Buffer {
         if self.bytes.capacity() == 0 {
             self.bytes = borrow();
         }
+        self.close_up();
         let before = self.bytes.len();
         write(&mut self.bytes);
         HELD.set(HELD.get() + self.bytes.len() - before);
@@ -197,6 +210,29 @@ mod tests {
         assert_eq!(HELD.get(), 0);
         assert_eq!(POOL.with_borrow(|pool| pool.buffers.len()), 1);
         assert!(POOL.with_borrow(|pool| pool.bytes) >= 13);
+    }
+
+    #[test]
+    fn a_buffer_that_is_never_emptied_does_not_grow() {
+        let mut buffer = Buffer::default();
+        let mut next = (0..).map(|index: u32| index as u8);
+        let mut expected: std::collections::VecDeque<u8> = std::collections::VecDeque::new();
+        for round in 0..20_000 {
+            let more: Vec<u8> = next.by_ref().take(1000).collect();
+            expected.extend(&more);
+            if round % 2 == 0 {
+                buffer.extend(&more)
+            } else {
+                buffer.write(|out| out.extend_from_slice(&more))
+            }
+            if buffer.len() > 50_000 {
+                buffer.consume(1000);
+                expected.drain(..1000);
+            }
+        }
+        assert!(buffer.bytes.capacity() < 512 * 1024, "{} bytes for {}", buffer.bytes.capacity(), buffer.len());
+        assert!(expected.iter().eq(buffer.as_slice()));
+        assert_eq!(HELD.get(), buffer.len());
     }
 
     #[test]

@@ -164,6 +164,11 @@ impl Line {
             line.append(|bytes| bytes.extend_from_slice(run));
             queue.put(key, line, cx);
         });
+        FLUSHER.with_borrow_mut(|flusher| {
+            if flusher.queue.due.len() >= MOST {
+                flusher.flush();
+            }
+        });
     }
 
     /// Appends what `write` appends; it leaves with the next [`Line::send`] or [`Line::push`].
@@ -212,11 +217,7 @@ impl Line {
     fn with<T>(&self, work: impl FnOnce(&mut Queue, usize, &mut State) -> T) -> Option<T> {
         FLUSHER.with_borrow_mut(|flusher| {
             let line = flusher.lines.get_mut(self.0)?.as_mut()?;
-            let done = work(&mut flusher.queue, self.0, line);
-            if flusher.queue.due.len() >= MOST {
-                flusher.flush();
-            }
-            Some(done)
+            Some(work(&mut flusher.queue, self.0, line))
         })
     }
 
@@ -287,7 +288,8 @@ impl Flusher {
                 queue.due.push(key);
             }
             let stuck = line.sealed > 0;
-            if (stuck || line.waited_for)
+            let waited_for = std::mem::take(&mut line.waited_for);
+            if (stuck || waited_for)
                 && let Some(session) = &line.session
             {
                 session.wake_by_ref();

@@ -228,14 +228,19 @@ impl Node {
         self.send(Up::Command(update(id, state, reason))).await;
     }
 
-    /// Sends session events and waits until they are in the store.
+    /// Sends session events and waits until they are in the store; what else comes until then is passed over.
     pub(crate) async fn events(&mut self, events: impl IntoIterator<Item = v1::session_event::Event>) {
-        self.sequence += 1;
-        let sequence = self.sequence;
-        let events = events.into_iter().map(|event| v1::SessionEvent { event: Some(event) }).collect();
-        self.send(Up::Events(v1::SessionEvents { sequence, events })).await;
+        let sequence = self.send_events(events).await;
         let acknowledged = |message| matches!(message, Down::EventsAck(ack) if ack.sequence == sequence).then_some(());
         self.next("ack of events", acknowledged).await;
+    }
+
+    /// Sends session events: the sequence number that their ack will have.
+    pub(crate) async fn send_events(&mut self, events: impl IntoIterator<Item = v1::session_event::Event>) -> u64 {
+        self.sequence += 1;
+        let events = events.into_iter().map(|event| v1::SessionEvent { event: Some(event) }).collect();
+        self.send(Up::Events(v1::SessionEvents { sequence: self.sequence, events })).await;
+        self.sequence
     }
 
     /// The status that the stream ends with.

@@ -37,7 +37,7 @@ impl Lead {
     /// If the client cannot go there. Nothing has happened then.
     pub fn plan(tracker: &Tracker, candidate: &Candidate, join: &JoinGame, skip_equal: bool) -> Result<Lead, Unmovable> {
         if !candidate.is_forge() {
-            return Ok(Lead::Vanilla);
+            return tracker.may_join_vanilla().map(|()| Lead::Vanilla);
         }
         let real = candidate.dimension(join);
         let same = tracker.accepted().and_then(|accepted| accepted.ids.as_ref()).is_some_and(|ids| candidate.ids() == Some(ids));

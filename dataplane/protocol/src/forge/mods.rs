@@ -104,7 +104,10 @@ impl ModList {
     pub fn knows_reset(&self) -> bool {
         match self.forge_build() {
             Some(build) => build >= FIRST_WITH_RESET,
-            None => self.version("FML").is_none_or(|version| version == LATE_FML),
+            None => match (self.version("Forge"), self.version("FML")) {
+                (None, None) => true,
+                (_, fml) => fml == Some(LATE_FML),
+            },
         }
     }
 

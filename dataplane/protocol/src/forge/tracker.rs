@@ -367,6 +367,19 @@ impl Tracker {
         }
     }
 
+    /// Whether the client takes a vanilla server's Join Game. One whose first handshake has stopped half-way disconnects.
+    pub fn may_join_vanilla(&self) -> Result<(), Unmovable> {
+        match self.client.joined() {
+            ClientPhase::Error if !self.connected => Err(Unmovable::Stuck(self.client)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the client's answers to a handshake that the node has led, or that nobody leads any more, are still to come.
+    pub fn is_owed(&self) -> bool {
+        self.owed != Owed::None
+    }
+
     /// What the handshake waits for, for people.
     pub fn waits_for(&self) -> &'static str {
         match self.client {

@@ -38,8 +38,11 @@ impl Play {
         self.retire_leaving(now);
         if self.fence.is_some_and(|deadline| deadline <= now) && self.player.walker.at_boundary() {
             self.fence = None;
-            if let Some(current) = self.current.as_mut().filter(|_| self.state.fenced) {
-                current.link.out.write(|out| self.state.lift_fence(out));
+            match &mut self.current {
+                Some(current) if self.state.fenced => current.link.out.write(|out| self.state.lift_fence(out)),
+                // The next backend has a fence of its own, and is told then.
+                None if self.state.fenced => self.state.forget_fence(),
+                _ => {}
             }
         }
         if self.entering_over().is_some_and(|over| over <= now) {

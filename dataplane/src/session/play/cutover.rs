@@ -5,12 +5,14 @@ use std::time::SystemTime;
 use moonbridge_protocol::forge::dimension::needs_override;
 use moonbridge_protocol::forge::lead::Lead;
 use moonbridge_protocol::frame::{MAX_FRAME, MAX_HEADER};
+use moonbridge_protocol::play::JoinGame;
 use moonbridge_protocol::switch;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::walk::{Empty, Verdict, Walker, WatchSet, Watched};
 use tokio::time::Instant;
 
 use super::leaving::Leaving;
+use super::state::State;
 use super::transfer::{Arrived, Cause};
 use super::{Current, Play, Quiet};
 use crate::backend::{Entered, Handshake, Held};
@@ -42,26 +44,15 @@ impl Play {
         let mut answers = Vec::new();
         state.change_backend(&mut answers);
         let was_in_world = state.in_world;
-        self.player.out.write(|out| {
-            switch::put_cleanup(out, version, &state.tab);
-            state.tab.clear();
-            lead.begin(out, version, &mut state.forge);
-            replay(std::mem::take(&mut held.frames), out, |frame| state.see_held_back(frame, lead));
-            lead.end(out, version, &mut state.forge);
-            if let Some((join, handshake)) = &world {
-                let dimension = match (handshake, live) {
-                    (Handshake::Node(candidate), _) => candidate.dimension(join),
-                    (Handshake::Client(_), Some(live)) => live.dimension(join),
-                    (Handshake::Client(_), None) => join.dimension,
-                };
-                if state.forge.is_forge() && (was_in_world || needs_override(dimension)) {
-                    switch::put_enter_forge(out, version, join, dimension, state.forge.override_dimension());
-                } else {
-                    switch::put_enter(out, version, join, was_in_world);
-                }
-                state.joined();
-            }
+        let world = world.as_ref().map(|(join, handshake)| {
+            let dimension = match (handshake, live) {
+                (Handshake::Node(candidate), _) => candidate.dimension(join),
+                (Handshake::Client(_), Some(live)) => live.dimension(join),
+                (Handshake::Client(_), None) => join.dimension,
+            };
+            (join, dimension)
         });
+        self.player.out.write(|out| put_cutover(out, state, lead, std::mem::take(&mut held.frames), world));
         let mine = self.held.take();
         link.out.write(|out| {
             state.channels.put_register(out, version);
@@ -109,6 +100,25 @@ impl Play {
             self.state.dropped += self.leaving.remove(0).dropped;
         }
         self.leaving.extend(Leaving::new(link, now));
+    }
+}
+
+/// Appends what brings the player to a candidate's world: the clean-up, what Forge has to say, the frames that the candidate
+/// sent before its Join Game, then that and the dimension that it means.
+pub(super) fn put_cutover(out: &mut Vec<u8>, state: &mut State, lead: Lead, held: Vec<u8>, world: Option<(&JoinGame, i32)>) {
+    let version = state.version;
+    switch::put_cleanup(out, version, &state.tab);
+    state.tab.clear();
+    lead.begin(out, version, &mut state.forge);
+    replay(held, out, |frame| state.see_held_back(frame, lead));
+    lead.end(out, version, &mut state.forge);
+    if let Some((join, dimension)) = world {
+        if state.forge.is_forge() && (state.in_world || needs_override(dimension)) {
+            switch::put_enter_forge(out, version, join, dimension, state.forge.override_dimension());
+        } else {
+            switch::put_enter(out, version, join, state.in_world);
+        }
+        state.joined();
     }
 }
 

@@ -11,12 +11,12 @@ use moonbridge_protocol::forge::ids::ModIds;
 use moonbridge_protocol::forge::lead::Lead;
 use moonbridge_protocol::forge::message::{Message, ServerHello};
 use moonbridge_protocol::forge::mods::ModList;
+use moonbridge_protocol::frame;
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::version::Version;
-use moonbridge_protocol::{frame, switch};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::cutover::replay;
+use super::cutover::put_cutover;
 use super::state::State;
 use crate::relay::link::Link;
 use crate::relay::outlet::Outlet;
@@ -176,12 +176,7 @@ impl Session {
         }
         state.change_backend(&mut Vec::new());
         let mut out = Vec::new();
-        switch::put_cleanup(&mut out, version, &state.tab);
-        lead.begin(&mut out, version, &mut state.forge);
-        replay(held, &mut out, |frame| state.see_held_back(frame, lead));
-        lead.end(&mut out, version, &mut state.forge);
-        switch::put_enter(&mut out, version, &join, true);
-        state.joined();
+        put_cutover(&mut out, state, lead, held, Some((&join, join.dimension)));
         state.fenced = true;
         if forge {
             self.player_says(|out| {

@@ -205,8 +205,24 @@ impl State {
     /// A frame of the player's that came while it was to go nowhere: it is held, but a keep-alive goes to `answer` if it is
     /// for the current backend.
     pub(crate) fn see_held(&mut self, frame: Watched<'_>, answer: impl FnOnce(i64)) -> Verdict {
-        if self.version.serverbound(frame.id) != Serverbound::KeepAlive {
-            return Verdict::Pass;
+        match self.version.serverbound(frame.id) {
+            Serverbound::KeepAlive => {}
+            Serverbound::ClientSettings => {
+                // It is counted when it is released; but a client that sends it has come into its world.
+                if self.unanswered <= 1 {
+                    self.forge.entered();
+                }
+                return Verdict::Pass;
+            }
+            Serverbound::PluginMessage if self.forge.is_owed() => {
+                let message = play::PluginMessage::read_serverbound(frame.payload).ok();
+                let answer = message.filter(|message| message.channel == HANDSHAKE);
+                return match answer.map(|answer| self.forge.serverbound(answer.data)) {
+                    Some(Way::Nowhere) => Verdict::Drop,
+                    Some(Way::On) | None => Verdict::Pass,
+                };
+            }
+            _ => return Verdict::Pass,
         }
         if let Ok(id) = play::read_keep_alive(self.version, frame.payload) {
             match self.ledger.answer(id) {
@@ -270,11 +286,16 @@ impl State {
         self.came = Came::default();
     }
 
-    /// Lifts the fence for want of the client's own sign: appends what the client has not sent by itself.
-    pub(crate) fn lift_fence(&mut self, out: &mut Vec<u8>) {
+    /// The fence falls while there is no backend to tell what the client has not sent.
+    pub(crate) fn forget_fence(&mut self) {
         self.fenced = false;
         self.unanswered = 0;
         self.forge.entered();
+    }
+
+    /// Lifts the fence for want of the client's own sign: appends what the client has not sent by itself.
+    pub(crate) fn lift_fence(&mut self, out: &mut Vec<u8>) {
+        self.forget_fence();
         if !self.came.settings && !self.settings.is_empty() {
             play::put_client_settings(out, self.version, &self.settings);
         }

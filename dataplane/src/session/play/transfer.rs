@@ -165,7 +165,9 @@ impl Play {
     }
 
     pub(super) fn arrived(&mut self, arrival: Arrival) -> Option<End> {
-        let Moving::Entering(Entering { cause, talk, .. }) = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return None };
+        let Moving::Entering(Entering { cause, talk, arrival: left }) = std::mem::replace(&mut self.moving, Moving::Nowhere) else {
+            return None;
+        };
         let now = Instant::now();
         match arrival {
             Ok(mut arrived) => {
@@ -178,9 +180,13 @@ impl Play {
                 self.set_timer(now);
                 None
             }
-            Err(refusal) => {
+            Err(mut refusal) => {
                 if let Some(talk) = talk {
                     self.end_talk(talk);
+                }
+                if let MaybeDone::Future(left) = left {
+                    // It was given up in the midst of it, and may hold a session of the player's.
+                    refusal.closing = Some(tokio::spawn(backend::abandon(left.map_ok(|arrived| arrived.entered))));
                 }
                 self.not_taken(cause, refusal)
             }
@@ -233,7 +239,7 @@ impl Play {
             (Some((join, Handshake::Node(candidate))), None) => {
                 Lead::plan(&self.state.forge, candidate, join, self.node.config.forge.skip_equal_handshakes)
             }
-            _ => Ok(Lead::Vanilla),
+            _ => self.state.forge.may_join_vanilla().map(|()| Lead::Vanilla),
         }
     }
 
@@ -254,6 +260,7 @@ impl Play {
             Cause::Fallback(rest) => self.fall_on(rest, Refusal { closing: Some(closing), ..Refusal::new(reason, detail) }),
         }
     }
+
     /// What was held goes to the backend that it was meant for.
     fn release(&mut self) {
         let held = self.held.take();
@@ -283,7 +290,8 @@ impl Play {
             Moving::Entering(_) => self.poll_entering(cx).map(Event::Arrived),
             Moving::Pausing { .. } => {
                 self.hold_if_due();
-                if self.holding && self.may_inject() { Poll::Ready(Event::Paused) } else { Poll::Pending }
+                let may_cut = self.holding && self.may_inject() && !self.client_is_waited_for();
+                if may_cut { Poll::Ready(Event::Paused) } else { Poll::Pending }
             }
         }
     }
@@ -302,13 +310,17 @@ impl Play {
 
     /// Holds the player's frames from the next boundary on, if there is nowhere for them to go or a cutover is due.
     pub(super) fn hold_if_due(&mut self) {
-        let due = match &self.moving {
-            _ if self.current.is_none() => true,
-            // What a client has to send first must not be held.
-            Moving::Pausing { arrived, .. } => !self.lead(arrived).is_err_and(|unmovable| unmovable.passes()),
-            _ => false,
-        };
+        // What a client has to send first is not held, if there is somewhere for it to go.
+        let due = self.current.is_none() || matches!(self.moving, Moving::Pausing { .. }) && !self.client_is_waited_for();
         self.holding |= due && self.player.walker.at_boundary();
+    }
+
+    /// Whether the client has something to do before it can be moved to the candidate that waits for it.
+    fn client_is_waited_for(&self) -> bool {
+        match &self.moving {
+            Moving::Pausing { arrived, .. } => self.lead(arrived).is_err_and(|unmovable| unmovable.passes()),
+            _ => false,
+        }
     }
 }
 
