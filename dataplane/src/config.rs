@@ -63,7 +63,7 @@ pub struct Timeouts {
     pub handshake: Duration,
     /// From the handshake to the player's Login Success, all candidates together. A client gives up at 20 s.
     pub login: Duration,
-    /// One TCP connect to a backend.
+    /// One TCP connect to a backend; and how long a player whose backend is lost waits for a transfer that is under way.
     pub connect: Duration,
     /// A player that sends nothing for so long is gone.
     pub player_read: Duration,

@@ -80,6 +80,8 @@ pub(crate) struct Play {
     unended: Option<Live>,
     /// Why the player lost its backend, until it has another.
     lost: Option<Text>,
+    /// When it last lost one.
+    lost_at: Option<Instant>,
     /// Backends that have lost this player lately.
     unstable: Option<fallback::Unstable>,
     /// When the current backend was entered.
@@ -179,6 +181,7 @@ impl Play {
             replaying: None,
             unended: None,
             lost: None,
+            lost_at: None,
             unstable: None,
             entered: Instant::now(),
             empty: EmptyFrames { since: Instant::now(), count: 0, total: 0 },

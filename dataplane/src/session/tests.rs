@@ -399,6 +399,27 @@ async fn shutdown_tells_the_players() {
 }
 
 #[tokio::test]
+async fn a_player_whose_backend_dies_does_not_wait_long_for_a_candidate_that_stalls() {
+    let (lobby, arena, stalls) = (host("lobby").await, host("arena").await, host("stalls").await);
+    let node = node(&[&lobby, &arena, &stalls], OnKick::Fallback, |config| config.timeouts.connect = Duration::from_millis(500));
+    let (mut player, old) = play(&node, &lobby, "Steve").await;
+    let moved = transfer(&node, "stalls");
+    let _stalled = stalls.hear().await;
+    drop(old);
+    let mut new = arena.accept().await;
+    new.send(|out| join(9).put(out, v5())).await;
+    // The node's own questions, while there is nobody else to ask.
+    let mut seen = player.clientbound().await.0;
+    while seen == Clientbound::KeepAlive {
+        seen = player.clientbound().await.0;
+    }
+    assert_eq!(seen, Clientbound::JoinGame);
+    player.respawns(0).await;
+    let outcome = outcome(moved).await;
+    assert_eq!((outcome.succeeded, outcome.result.reason.as_str()), (false, "login_stalled"), "{outcome:?}");
+}
+
+#[tokio::test]
 async fn a_session_in_play_is_small() {
     let lobby = host("lobby").await;
     let node = node(&[&lobby], OnKick::Fallback, |_| {});

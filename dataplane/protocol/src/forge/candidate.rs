@@ -134,6 +134,7 @@ impl Candidate {
         let message = Message::read(data).map_err(|error| Rejection::Unreadable { message: "message on FML|HS", error })?;
         let Some((protocol, mods)) = &self.facts.forge else { return Err(Rejection::NoForge) };
         let unreadable = |error| Rejection::Unreadable { message: message.name(), error };
+        message.check().map_err(unreadable)?;
         let (next, reply) = self.client.told(&message);
         if next == ClientPhase::Error {
             return Err(Rejection::OutOfOrder { message: message.name(), phase: self.client });

@@ -49,6 +49,7 @@ impl Live {
     /// ([`Live::failed`]).
     pub fn from_candidate(&mut self, data: &[u8], out: &mut Vec<u8>, version: &Version, tracker: &mut Tracker) -> Result<(), Rejection> {
         let message = Message::read(data).map_err(|error| Rejection::Unreadable { message: "message on FML|HS", error })?;
+        message.check().map_err(|error| Rejection::Unreadable { message: message.name(), error })?;
         let begins = !self.begun && tracker.client() == ClientPhase::Done && matches!(message, Message::ServerHello(_));
         let phase = if begins { ClientPhase::Hello } else { tracker.client() };
         if phase.told(&message).0 == ClientPhase::Error || (!self.begun && phase != ClientPhase::Hello) {

@@ -5,6 +5,8 @@ use crate::version::Version;
 use crate::wire::{Reader, WireError};
 
 use super::HANDSHAKE;
+use super::ids::ModIds;
+use super::mods::ModList;
 
 /// The FML protocol that 1.7.10 speaks. From 2 on, Server Hello has a dimension.
 pub const PROTOCOL: u8 = 2;
@@ -73,6 +75,19 @@ impl<'a> Message<'a> {
             RESET => Message::Reset,
             other => Message::Unknown(other),
         })
+    }
+
+    /// Reads on what [`Message::read`] leaves unread: a client does so with every message, also where it then looks at nothing
+    /// but that there is one.
+    ///
+    /// # Errors
+    /// If a client would throw at it.
+    pub fn check(&self) -> Result<(), WireError> {
+        match self {
+            Message::ModList(fields) => ModList::read(fields).map(|_| ()),
+            Message::ModIdData(fields) => ModIds::read(fields).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// Appends the message: what a plugin message on [`HANDSHAKE`] carries.

@@ -55,6 +55,7 @@ impl Play {
                 self.waited();
                 None
             }
+            Moving::Entering(_) if self.patience_over().is_some_and(|over| over <= now) => self.give_up_candidate(),
             _ => None,
         };
         if over.is_some() {
@@ -150,6 +151,7 @@ impl Play {
         let pause = match &self.moving {
             Moving::Pausing { deadline, .. } => Some(*deadline),
             Moving::Waiting(request, _) => Some(request.deadline),
+            Moving::Entering(_) => self.patience_over(),
             _ => None,
         };
         let entered = self.entering_over();

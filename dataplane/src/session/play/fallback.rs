@@ -55,6 +55,7 @@ impl Play {
             unstable.names.push(name);
         }
         self.lost = Some(unstable.first.clone());
+        self.lost_at = Some(Instant::now());
         self.leave_handshake();
         self.set_timer(Instant::now());
         match &self.moving {
@@ -76,6 +77,13 @@ impl Play {
             });
             tracker.new_server();
         }
+    }
+
+    /// Until when a player that has lost its backend waits for the candidate of a transfer that was under way: no longer than
+    /// a new one may take to connect. Then its route's others are tried.
+    pub(super) fn patience_over(&self) -> Option<Instant> {
+        let asked = matches!(&self.moving, Moving::Entering(entering) if matches!(entering.cause, Cause::Request(_)));
+        self.lost_at.filter(|_| asked && self.current.is_none()).map(|lost| lost + self.node.config.timeouts.connect)
     }
 
     fn on_kick(&self) -> OnKick {

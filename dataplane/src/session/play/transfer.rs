@@ -193,6 +193,11 @@ impl Play {
         }
     }
 
+    /// The candidate is given up in the midst of its login.
+    pub(super) fn give_up_candidate(&mut self) -> Option<End> {
+        self.arrived(Err(Refusal::new("login_stalled", "it did not take the player, whose backend was lost meanwhile, in time")))
+    }
+
     /// A candidate has not taken the player.
     fn not_taken(&mut self, cause: Cause, refusal: Refusal) -> Option<End> {
         match cause {
