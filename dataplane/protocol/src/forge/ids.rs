@@ -65,13 +65,12 @@ impl<'a> ModIds<'a> {
         self.mappings.sort_unstable();
         self.block_substitutions.sort_unstable();
         self.item_substitutions.sort_unstable();
-        let (mut ids, mut names) = (Md5::new(), Md5::new());
+        let mut ids = Md5::new();
         let text = |hash: &mut Md5, text: &str| {
             hash.update((text.len() as u32).to_be_bytes());
             hash.update(text);
         };
         for (name, id) in &self.mappings {
-            text(&mut names, name);
             text(&mut ids, name);
             ids.update(id.to_be_bytes());
         }
@@ -79,17 +78,14 @@ impl<'a> ModIds<'a> {
             ids.update([0xff; 4]);
             list.iter().for_each(|name| text(&mut ids, name));
         }
-        Fingerprint { ids: ids.finalize().into(), names: names.finalize().into() }
+        Fingerprint(ids.finalize().into())
     }
 }
 
 /// What identifies a server's ids. It is a hash (MD5, which is enough to tell apart what the network's own backends say), so
 /// that a session need not keep hundreds of kilobytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fingerprint {
-    ids: [u8; 16],
-    names: [u8; 16],
-}
+pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
     /// The fingerprint of a Mod Id Data's fields.
@@ -98,10 +94,5 @@ impl Fingerprint {
     /// As [`ModIds::read`].
     pub fn of(fields: &[u8]) -> Result<Fingerprint, WireError> {
         Ok(ModIds::read(fields)?.fingerprint())
-    }
-
-    /// Whether both name the same blocks and items, whatever their numbers: a client that has taken one has them all.
-    pub fn same_names(&self, other: &Fingerprint) -> bool {
-        self.names == other.names
     }
 }
