@@ -7,6 +7,9 @@
 //! has woken, and finds all that they have put. A session is woken again only if it waits for room, or to go on with what
 //! its socket did not take.
 //!
+//! A worker with few lines and little to encrypt does not let them wait for each other: it has the time to encrypt each
+//! alone, and the first would only wait for the last to be read.
+//!
 //! The lines are the thread's own, not the sessions': the flusher needs them all at once, without a lock.
 
 use std::cell::RefCell;
@@ -16,7 +19,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use moonbridge_crypto::cfb8::{self, Encryptor};
 use slab::Slab;
@@ -35,6 +38,14 @@ const SLICE: usize = 16 * 1024;
 /// Lines that are flushed at once without waiting for more: the kernels' lanes are full with 16, and the first to have put
 /// their bytes wait no longer for the last.
 const MOST: usize = 64;
+
+/// With fewer lines than these a worker that is not busy encrypts each alone: measured, filling the lanes costs no latency from
+/// here on, and up to a quarter of the median below (testing/benchmarks/results/2026-11-30-online.md).
+const FEW: usize = 24;
+
+/// A worker is busy if its cipher takes more than one in so many parts of its time, seen over windows of this length.
+const BUSY_PART: u32 = 20;
+const WINDOW: Duration = Duration::from_millis(50);
 
 thread_local! {
     static FLUSHER: RefCell<Flusher> = RefCell::new(Flusher::default());
@@ -56,14 +67,14 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    fn note(&self, lines: usize, bytes: usize, began: Instant) {
+    fn note(&self, lines: usize, bytes: usize, spent: Duration) {
         let size_class = lines.next_power_of_two().trailing_zeros() as usize;
         let add = |counter: &AtomicU64, value: u64| {
             // One thread writes: no need of a locked instruction.
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
         };
         add(&self.bytes, bytes as u64);
-        add(&self.nanoseconds, began.elapsed().as_nanos() as u64);
+        add(&self.nanoseconds, spent.as_nanos() as u64);
         add(&self.batches, 1);
         add(&self.lines, lines as u64);
         add(&self.batches_by_lines[size_class.min(5)], 1);
@@ -118,6 +129,17 @@ struct Queue {
     task: Option<Waker>,
     alone: bool,
     counters: Arc<Counters>,
+    /// How many lines there are.
+    lines: usize,
+    load: Load,
+}
+
+/// How much of the worker's time the cipher has taken lately.
+#[derive(Default)]
+struct Load {
+    since: Option<Instant>,
+    spent: Duration,
+    busy: bool,
 }
 
 struct State {
@@ -155,7 +177,10 @@ impl Line {
             deaf: false,
             moved: true,
         };
-        Line(FLUSHER.with_borrow_mut(|flusher| flusher.lines.insert(Some(Box::new(line)))))
+        Line(FLUSHER.with_borrow_mut(|flusher| {
+            flusher.queue.lines += 1;
+            flusher.lines.insert(Some(Box::new(line)))
+        }))
     }
 
     /// Sends `run` with the next flush.
@@ -222,8 +247,14 @@ impl Line {
     }
 
     fn remove(&self) -> Option<Box<State>> {
+        let remove = |flusher: &RefCell<Flusher>| {
+            let flusher = &mut *flusher.borrow_mut();
+            let line = flusher.lines.try_remove(self.0);
+            flusher.queue.lines = flusher.lines.len();
+            line
+        };
         // A worker that ends destroys its thread's memory in any order.
-        FLUSHER.try_with(|flusher| flusher.borrow_mut().lines.try_remove(self.0)).ok()??
+        FLUSHER.try_with(remove).ok()??
     }
 }
 
@@ -242,8 +273,10 @@ impl Queue {
         if line.queued || line.sealed == line.bytes.len() {
             return;
         }
+        let plain = &mut line.bytes.as_mut_slice()[line.sealed..];
+        let alone = self.alone || self.load.is_for_one(self.lines, plain.len());
         match &self.task {
-            Some(task) if !self.alone => {
+            Some(task) if !alone => {
                 if self.due.is_empty() {
                     task.wake_by_ref();
                 }
@@ -251,13 +284,37 @@ impl Queue {
                 line.queued = true;
             }
             _ => {
-                let plain = &mut line.bytes.as_mut_slice()[line.sealed..];
                 let began = Instant::now();
                 line.encryptor.encrypt(plain);
-                self.counters.note(1, plain.len(), began);
+                let bytes = plain.len();
+                self.note(1, bytes, began);
                 line.sealed = line.bytes.len();
                 let _ = line.poll_write(cx);
             }
+        }
+    }
+}
+
+impl Queue {
+    /// The cipher was run, from `began` until now.
+    fn note(&mut self, lines: usize, bytes: usize, began: Instant) {
+        let spent = began.elapsed();
+        self.counters.note(lines, bytes, spent);
+        self.load.note(began + spent, spent);
+    }
+}
+
+impl Load {
+    /// Whether so many bytes are encrypted alone on a worker with so many lines.
+    fn is_for_one(&self, lines: usize, bytes: usize) -> bool {
+        lines < FEW && !self.busy && bytes <= SLICE
+    }
+
+    fn note(&mut self, now: Instant, spent: Duration) {
+        self.spent += spent;
+        let window = now.duration_since(*self.since.get_or_insert(now));
+        if window >= WINDOW {
+            *self = Load { since: Some(now), spent: Duration::ZERO, busy: self.spent * BUSY_PART > window };
         }
     }
 }
@@ -279,7 +336,7 @@ impl Flusher {
         }
         let began = Instant::now();
         cfb8::encrypt_together(batch);
-        queue.counters.note(batch.len(), bytes, began);
+        queue.note(batch.len(), bytes, began);
         for Batched { key, mut line } in batch.drain(..) {
             line.sealed += line.slice();
             line.try_write();
@@ -352,5 +409,29 @@ impl cfb8::Lane for Batched {
         let slice = self.line.slice();
         let State { encryptor, bytes, sealed, .. } = &mut *self.line;
         (encryptor, &mut bytes.as_mut_slice()[*sealed..][..slice])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_wait_for_each_other_only_where_that_pays() {
+        let began = Instant::now();
+        let at = |millis| began + Duration::from_millis(millis);
+        let micros = Duration::from_micros;
+        let mut load = Load::default();
+        load.note(at(0), micros(500));
+        assert!(load.is_for_one(FEW - 1, SLICE) && !load.is_for_one(FEW, 1) && !load.is_for_one(1, SLICE + 1));
+        // A twentieth of a window of 50 ms is 2.5 ms.
+        load.note(at(30), micros(2_000));
+        load.note(at(50), micros(0));
+        assert!(load.is_for_one(1, 1), "a twentieth is not busy yet");
+        load.note(at(80), micros(2_000));
+        load.note(at(100), micros(600));
+        assert!(!load.is_for_one(1, 1), "more is");
+        load.note(at(160), micros(100));
+        assert!(load.is_for_one(1, 1), "until it is over");
     }
 }
