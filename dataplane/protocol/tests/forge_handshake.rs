@@ -598,6 +598,19 @@ fn a_first_handshake_that_fails_leaves_the_client_where_it_is() {
 }
 
 #[test]
+fn a_client_whose_first_handshake_stops_half_way_does_not_take_a_vanilla_server() {
+    let mut tracker = Tracker::new(true);
+    assert_eq!(tracker.may_join_vanilla(), Ok(()));
+    tracker.clientbound(&[0, 2, 0, 0, 0, 0]);
+    assert_eq!(tracker.may_join_vanilla(), Err(Unmovable::Stuck(ClientPhase::WaitingServerData)));
+    let mut connected = Tracker::new(true);
+    connected.joined();
+    connected.clientbound(&[0xfe, 0]);
+    connected.clientbound(&[0, 2, 0, 0, 0, 0]);
+    assert_eq!((connected.client(), connected.may_join_vanilla()), (ClientPhase::WaitingServerData, Ok(())));
+}
+
+#[test]
 fn a_candidate_names_what_is_wrong() {
     let version = Version::newest();
     let mut tracker = Tracker::new(false);
@@ -633,6 +646,10 @@ fn a_candidate_names_what_is_wrong() {
     assert!(matches!(candidate.see(&[3, 9], &mut Vec::new()), Err(Rejection::Unreadable { message: "ModIdData", .. })));
     candidate.see(&[3, 0], &mut Vec::new()).expect("no ids at all");
     assert_eq!(candidate.joined(), Ok(()), "the node can end it with acks");
+    // In place of an ack: a client reads it before it looks no further.
+    for unreadable in [&[3, 5][..], &[2, 5]] {
+        assert!(matches!(candidate.see(unreadable, &mut Vec::new()), Err(Rejection::Unreadable { .. })), "{unreadable:?}");
+    }
     assert_eq!(candidate.server(), ServerPhase::Complete);
     assert_eq!(candidate.see(&[77], &mut Vec::new()).map_err(|error| error.reason()), Err("forge_garbage"));
 

@@ -134,7 +134,6 @@ impl Candidate {
         let message = Message::read(data).map_err(|error| Rejection::Unreadable { message: "message on FML|HS", error })?;
         let Some((protocol, mods)) = &self.facts.forge else { return Err(Rejection::NoForge) };
         let unreadable = |error| Rejection::Unreadable { message: message.name(), error };
-        message.check().map_err(unreadable)?;
         let (next, reply) = self.client.told(&message);
         if next == ClientPhase::Error {
             return Err(Rejection::OutOfOrder { message: message.name(), phase: self.client });
@@ -153,7 +152,7 @@ impl Candidate {
             Message::ModIdData(fields) if self.client == ClientPhase::WaitingServerComplete => {
                 self.ids = Some(Fingerprint::of(fields).map_err(unreadable)?);
             }
-            _ => {}
+            _ => message.check().map_err(unreadable)?,
         }
         let version = self.facts.version;
         match reply {
