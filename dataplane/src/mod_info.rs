@@ -46,7 +46,7 @@ impl ModInfos {
             ShownMods::Backends => {}
         }
         let snapshot = node.snapshot.load_full()?;
-        let backend = snapshot.route(host).usable().next().cloned()?;
+        let backend = snapshot.route(host, |_| true).usable().next().cloned()?;
         let slot = self.slot(&snapshot, &backend.name);
         let deadline = Instant::now() + PATIENCE;
         let mut known = timeout_at(deadline, slot.lock()).await.ok()?;

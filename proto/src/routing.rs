@@ -53,6 +53,8 @@ pub enum Usable {
     Drained,
     /// There is no such backend.
     Missing,
+    /// It is restricted, and the player has not the permission.
+    Restricted,
 }
 
 /// A host as routes know it: cut at the first NUL, without port and trailing dots, ASCII letters in lower case.
@@ -72,11 +74,13 @@ pub fn normalise_host(host: &str) -> String {
 }
 
 impl Snapshot {
-    /// Where a host name leads. The host may be as a player sent it: it is normalised here.
-    pub fn route(&self, host: &str) -> Decision {
+    /// Where a host name leads. The host may be as a player sent it: it is normalised here. `may_enter` says whether the player has the
+    /// permission of a restricted backend.
+    pub fn route(&self, host: &str, may_enter: impl Fn(&Backend) -> bool) -> Decision {
         let host = normalise_host(host);
         let (matched_by, route) = self.matching(&host);
-        let candidates = route.iter().flat_map(|route| &route.backends).map(|name| self.candidate(name)).collect();
+        let names = route.iter().flat_map(|route| &route.backends);
+        let candidates = names.map(|name| self.candidate(name, &may_enter)).collect();
         Decision { host, route: route.cloned(), matched_by, candidates }
     }
 
@@ -99,12 +103,13 @@ impl Snapshot {
         }
     }
 
-    /// A backend as a candidate for a new player.
-    pub fn candidate(&self, name: &str) -> Candidate {
+    /// A backend as a candidate for a new player; `may_enter` is as for [`Snapshot::route`].
+    pub fn candidate(&self, name: &str, may_enter: impl Fn(&Backend) -> bool) -> Candidate {
         let backend = self.backends.get(name).cloned();
         let why = match &backend {
             None => Usable::Missing,
             Some(backend) if backend.drained => Usable::Drained,
+            Some(backend) if backend.restricted && !may_enter(backend) => Usable::Restricted,
             Some(_) => Usable::Ok,
         };
         Candidate { name: name.to_owned(), backend, why }
@@ -152,6 +157,7 @@ impl fmt::Display for Usable {
             Self::Ok => "ok",
             Self::Drained => "drained",
             Self::Missing => "missing",
+            Self::Restricted => "restricted",
         })
     }
 }

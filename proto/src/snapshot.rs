@@ -7,21 +7,25 @@ mod backend;
 mod delta;
 mod forwarding;
 mod mistakes;
+mod permissions;
 mod route;
 mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use moonbridge_permissions::{Groups, Settings as PermissionSettings, Tracks};
+
 pub use backend::{Address, AddressError, Backend, MAX_NAME};
 pub use forwarding::{Forwarding, ForwardingToken, ForwardingTokenError};
+pub use permissions::{read_contexts, temporary_add, write_contexts};
 pub use route::{MAX_ROUTE_BACKENDS, MAX_ROUTE_HOST, OnKick, Route};
 pub use settings::{DuplicateLogin, FAVICON_SIDE, MAX_FAVICON, MAX_MOTD, Settings};
 
 use crate::v1;
 use mistakes::{At, Mistakes};
 
-/// Settings, backends and routes at one revision.
+/// Settings, backends, routes, permission groups and tracks at one revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Which state of the resources this is.
@@ -32,6 +36,12 @@ pub struct Snapshot {
     pub backends: BTreeMap<String, Arc<Backend>>,
     /// The routes by host, as [`crate::routing::normalise_host`] writes it.
     pub routes: BTreeMap<String, Arc<Route>>,
+    /// How permissions are resolved.
+    pub permission_settings: PermissionSettings,
+    /// The permission groups by name.
+    pub groups: Groups,
+    /// The permission tracks by name.
+    pub tracks: Tracks,
 }
 
 /// Which state of the resources: the store it is of, and the newest modification among the resources themselves.
@@ -69,6 +79,23 @@ impl TryFrom<v1::Snapshot> for Snapshot {
             }
             snapshot.routes.insert(route.host.clone(), Arc::new(route));
         }
+        if let Some(raw) = &raw.permission_settings {
+            snapshot.permission_settings = permissions::settings(raw, &root.field("permission_settings"), &mut mistakes);
+        }
+        for (index, raw) in raw.permission_groups.iter().enumerate() {
+            let at = root.item("permission_groups", index);
+            let Some(group) = permissions::group(raw, &at, &mut mistakes) else { continue };
+            if snapshot.groups.insert(group.name().to_string(), Arc::new(group)).is_some() {
+                mistakes.add(&at.field("name"), format!("the group {} is in the list twice", mistakes::shown(&raw.name)));
+            }
+        }
+        for (index, raw) in raw.permission_tracks.iter().enumerate() {
+            let at = root.item("permission_tracks", index);
+            let Some(track) = permissions::track(raw, &at, &mut mistakes) else { continue };
+            if snapshot.tracks.insert(track.name().to_string(), Arc::new(track)).is_some() {
+                mistakes.add(&at.field("name"), format!("the track {} is in the list twice", mistakes::shown(&raw.name)));
+            }
+        }
         mistakes.into_result(snapshot)
     }
 }
@@ -80,6 +107,9 @@ impl From<&Snapshot> for v1::Snapshot {
             settings: Some((&snapshot.settings).into()),
             backends: snapshot.backends.values().map(|backend| (&**backend).into()).collect(),
             routes: snapshot.routes.values().map(|route| (&**route).into()).collect(),
+            permission_settings: Some((&snapshot.permission_settings).into()),
+            permission_groups: snapshot.groups.values().map(|group| (&**group).into()).collect(),
+            permission_tracks: snapshot.tracks.values().map(|track| (&**track).into()).collect(),
         }
     }
 }

@@ -7,6 +7,16 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
+use crate::v1;
+
+/// As derived, except that the token is not shown.
+impl std::fmt::Debug for v1::CreateTokenResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { token, secret: _ } = self;
+        f.debug_struct("CreateTokenResponse").field("token", token).field("secret", &"(set)").finish()
+    }
+}
+
 /// A longer file is no token.
 const MAX_FILE: u64 = 4096;
 

@@ -22,6 +22,7 @@ fn snapshot(hosts: impl IntoIterator<Item = String>, backends: &[(&str, bool)]) 
         settings: None,
         backends: backends.iter().map(backend).collect(),
         routes: hosts.into_iter().map(route).collect(),
+        ..Default::default()
     };
     Snapshot::try_from(raw).expect("valid")
 }
@@ -45,7 +46,7 @@ proptest! {
     ) {
         let snapshot = snapshot(routes, &[]);
         let typed = format!("{}{tail}", labels.join("."));
-        let decision = snapshot.route(&typed);
+        let decision = snapshot.route(&typed, |_| false);
         let expected = model(&snapshot, &normalise_host(&typed));
         prop_assert_eq!(decision.matched_by, expected.map_or(MatchedBy::None, |(matched_by, _)| matched_by));
         prop_assert_eq!(decision.route.as_ref(), expected.map(|(_, route)| route));
@@ -54,7 +55,7 @@ proptest! {
     #[test]
     fn routing_survives_anything(host in ".{0,300}") {
         let snapshot = snapshot(["*".to_owned(), "*.net".to_owned()], &[]);
-        prop_assert!(snapshot.route(&host).route.is_some());
+        prop_assert!(snapshot.route(&host, |_| false).route.is_some());
     }
 }
 
@@ -63,7 +64,7 @@ fn exact_goes_before_the_longest_suffix_before_any() {
     let hosts = ["*", "*.example.net", "*.eu.example.net", "example.net", "play.eu.example.net"];
     let snapshot = snapshot(hosts.map(str::to_owned), &[]);
     let matched = |host: &str| {
-        let decision = snapshot.route(host);
+        let decision = snapshot.route(host, |_| false);
         (decision.matched_by, decision.route.map(|route| route.host.clone()).unwrap_or_default())
     };
     assert_eq!(matched("PLAY.eu.example.net.:25565"), (MatchedBy::Exact, "play.eu.example.net".into()));
@@ -75,14 +76,14 @@ fn exact_goes_before_the_longest_suffix_before_any() {
     assert_eq!(matched(""), (MatchedBy::Any, "*".into()));
     assert_eq!(matched("*"), (MatchedBy::Any, "*".into()));
     let fewer = self::snapshot(["*.example.net".to_owned()], &[]);
-    assert_eq!(fewer.route("example.net").matched_by, MatchedBy::None);
-    assert!(fewer.route("example.net").candidates.is_empty());
+    assert_eq!(fewer.route("example.net", |_| false).matched_by, MatchedBy::None);
+    assert!(fewer.route("example.net", |_| false).candidates.is_empty());
 }
 
 #[test]
 fn candidates_keep_their_order_and_say_why_not() {
     let snapshot = snapshot(["*".to_owned()], &[("a", true), ("c", false)]);
-    let decision = snapshot.route("anywhere");
+    let decision = snapshot.route("anywhere", |_| false);
     let seen: Vec<_> = decision.candidates.iter().map(|candidate| (candidate.name.as_str(), candidate.why)).collect();
     assert_eq!(seen, [("a", Usable::Drained), ("b", Usable::Missing), ("c", Usable::Ok)]);
     assert_eq!(decision.usable().map(|backend| backend.name.as_str()).collect::<Vec<_>>(), ["c"]);

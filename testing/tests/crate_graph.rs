@@ -7,15 +7,27 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 /// Who may build on whom. The two planes meet in moonbridge-proto, never in each other.
 const ARROWS: &[(&str, &[&str])] = &[
     ("moonbridge-crypto", &[]),
-    ("moonbridge-proto", &[]),
+    ("moonbridge-permissions", &[]),
+    // The snapshot has the groups as they are resolved: parsed once, at the edge.
+    ("moonbridge-proto", &["moonbridge-permissions"]),
     ("moonbridge-protocol", &[]),
-    ("moonbridge-dataplane", &["moonbridge-crypto", "moonbridge-proto", "moonbridge-protocol"]),
-    ("moonbridge-controlplane", &["moonbridge-proto"]),
-    // Both planes for `up`; the protocol for `probe` and `status`.
-    ("moonbridge-cli", &["moonbridge-controlplane", "moonbridge-dataplane", "moonbridge-proto", "moonbridge-protocol"]),
+    ("moonbridge-dataplane", &["moonbridge-crypto", "moonbridge-permissions", "moonbridge-proto", "moonbridge-protocol"]),
+    ("moonbridge-controlplane", &["moonbridge-permissions", "moonbridge-proto"]),
+    // Both planes for `up`; the protocol for `probe` and `status`; permissions for the files of `import` and `export`.
+    (
+        "moonbridge-cli",
+        &["moonbridge-controlplane", "moonbridge-dataplane", "moonbridge-permissions", "moonbridge-proto", "moonbridge-protocol"],
+    ),
     (
         "moonbridge-testing",
-        &["moonbridge-controlplane", "moonbridge-crypto", "moonbridge-dataplane", "moonbridge-proto", "moonbridge-protocol"],
+        &[
+            "moonbridge-controlplane",
+            "moonbridge-crypto",
+            "moonbridge-dataplane",
+            "moonbridge-permissions",
+            "moonbridge-proto",
+            "moonbridge-protocol",
+        ],
     ),
 ];
 
@@ -23,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const IMPURE: &[&str] = &["tokio", "tokio-util", "tonic", "socket2", "mio", "rustix", "tracing", "futures"];
 
 /// Ours that are pure: no I/O, no clock.
-const PURE: &[&str] = &["moonbridge-crypto", "moonbridge-protocol"];
+const PURE: &[&str] = &["moonbridge-crypto", "moonbridge-permissions", "moonbridge-protocol"];
 
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");

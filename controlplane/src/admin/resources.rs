@@ -67,7 +67,7 @@ pub(super) async fn remove_route(replica: &Replica, request: v1::RemoveRouteRequ
 /// Decided on what the store has now, not on what this replica's nodes were sent last.
 pub(super) async fn test_route(replica: &Replica, request: v1::TestRouteRequest) -> Result<v1::TestRouteResponse, Status> {
     let snapshot = resources::read(&*replica.store).await?;
-    Ok((&snapshot.route(&request.host)).into())
+    Ok((&snapshot.route(&request.host, |_| false)).into())
 }
 
 pub(super) async fn set_settings(replica: &Replica, request: v1::SetSettingsRequest) -> Result<v1::Settings, Status> {

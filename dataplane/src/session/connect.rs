@@ -32,7 +32,7 @@ pub(super) async fn first_backend(
     registration: &mut Registration,
     deadline: Instant,
 ) -> Result<(String, Entered), Turned> {
-    let decision = snapshot.route(&player.host);
+    let decision = snapshot.route(&player.host, |_| false);
     if decision.route.is_none() {
         let text = format!("There is no server for {:?} on this network.", decision.host);
         return Err(Turned::new(Phase::Connect, Side::Control, Kind::Refused, &text));

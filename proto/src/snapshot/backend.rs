@@ -25,6 +25,15 @@ pub struct Backend {
     pub forwarding: Forwarding,
     /// Takes no new players.
     pub drained: bool,
+    /// Takes only players who have the permission [`Backend::permission`] says.
+    pub restricted: bool,
+}
+
+impl Backend {
+    /// The permission that a restricted backend wants.
+    pub fn permission(&self) -> String {
+        format!("moonbridge.server.{}", self.name)
+    }
 }
 
 /// HOST:PORT. The host is a name, an IPv4 address, or (in brackets when written) an IPv6 address.
@@ -99,7 +108,7 @@ pub(super) fn validate(raw: v1::Backend, at: &At, mistakes: &mut Mistakes) -> Ba
         Address { host: String::new(), port: 0 }
     });
     let forwarding = forwarding::validate(raw.forwarding, &raw.forwarding_token, at, mistakes);
-    Backend { name: raw.name, address, forwarding, drained: raw.drained }
+    Backend { name: raw.name, address, forwarding, drained: raw.drained, restricted: raw.restricted }
 }
 
 impl TryFrom<v1::Backend> for Backend {
@@ -115,6 +124,13 @@ impl TryFrom<v1::Backend> for Backend {
 impl From<&Backend> for v1::Backend {
     fn from(backend: &Backend) -> Self {
         let (forwarding, forwarding_token) = forwarding::to_wire(&backend.forwarding);
-        Self { name: backend.name.clone(), address: backend.address.to_string(), forwarding, drained: backend.drained, forwarding_token }
+        Self {
+            name: backend.name.clone(),
+            address: backend.address.to_string(),
+            forwarding,
+            drained: backend.drained,
+            forwarding_token,
+            restricted: backend.restricted,
+        }
     }
 }

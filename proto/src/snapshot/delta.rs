@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::mistakes::{self, At, Mistakes};
-use super::{Snapshot, backend, route, settings};
+use super::{Snapshot, backend, permissions, route, settings};
 use crate::routing::normalise_host;
 use crate::v1;
 
@@ -19,6 +19,11 @@ impl Snapshot {
             removed_backends: removed(&self.backends, &newer.backends),
             set_routes: changed(&self.routes, &newer.routes).map(|route| (&**route).into()).collect(),
             removed_routes: removed(&self.routes, &newer.routes),
+            permission_settings: (self.permission_settings != newer.permission_settings).then(|| (&newer.permission_settings).into()),
+            set_permission_groups: changed(&self.groups, &newer.groups).map(|group| (&**group).into()).collect(),
+            removed_permission_groups: removed(&self.groups, &newer.groups),
+            set_permission_tracks: changed(&self.tracks, &newer.tracks).map(|track| (&**track).into()).collect(),
+            removed_permission_tracks: removed(&self.tracks, &newer.tracks),
         }
     }
 
@@ -69,7 +74,45 @@ impl Snapshot {
             }
             snapshot.routes.insert(route.host.clone(), Arc::new(route));
         }
+        snapshot.apply_permissions(delta, &mut mistakes);
         mistakes.into_result(snapshot)
+    }
+
+    fn apply_permissions(&mut self, delta: &v1::SnapshotDelta, mistakes: &mut Mistakes) {
+        let root = At::root();
+        if let Some(raw) = &delta.permission_settings {
+            self.permission_settings = permissions::settings(raw, &root.field("permission_settings"), mistakes);
+        }
+        let mut seen = HashSet::new();
+        for (index, name) in delta.removed_permission_groups.iter().enumerate() {
+            if self.groups.remove(name).is_none() {
+                mistakes.add(&root.item("removed_permission_groups", index), format!("there is no group {}", mistakes::shown(name)));
+            }
+            seen.insert(name.clone());
+        }
+        for (index, raw) in delta.set_permission_groups.iter().enumerate() {
+            let at = root.item("set_permission_groups", index);
+            let Some(group) = permissions::group(raw, &at, mistakes) else { continue };
+            if !seen.insert(group.name().to_string()) {
+                mistakes.add(&at.field("name"), format!("the group {} is in the delta twice", mistakes::shown(group.name())));
+            }
+            self.groups.insert(group.name().to_string(), Arc::new(group));
+        }
+        seen.clear();
+        for (index, name) in delta.removed_permission_tracks.iter().enumerate() {
+            if self.tracks.remove(name).is_none() {
+                mistakes.add(&root.item("removed_permission_tracks", index), format!("there is no track {}", mistakes::shown(name)));
+            }
+            seen.insert(name.clone());
+        }
+        for (index, raw) in delta.set_permission_tracks.iter().enumerate() {
+            let at = root.item("set_permission_tracks", index);
+            let Some(track) = permissions::track(raw, &at, mistakes) else { continue };
+            if !seen.insert(track.name().to_string()) {
+                mistakes.add(&at.field("name"), format!("the track {} is in the delta twice", mistakes::shown(track.name())));
+            }
+            self.tracks.insert(track.name().to_string(), Arc::new(track));
+        }
     }
 
     fn check_revisions(&self, delta: &v1::SnapshotDelta, mistakes: &mut Mistakes) {

@@ -88,7 +88,7 @@ impl Play {
 
     fn on_kick(&self) -> OnKick {
         let snapshot = self.node.snapshot.load();
-        let route = snapshot.as_ref().and_then(|snapshot| snapshot.route(&self.facts.host).route);
+        let route = snapshot.as_ref().and_then(|snapshot| snapshot.route(&self.facts.host, |_| false).route);
         route.map_or(OnKick::Fallback, |route| route.on_kick)
     }
 
@@ -96,7 +96,7 @@ impl Play {
     pub(super) fn start_fallback(&mut self, old: Option<TcpStream>) -> Option<End> {
         let lost: &[String] = self.unstable.as_ref().map_or(&[], |unstable| &unstable.names);
         let snapshot = self.node.snapshot.load();
-        let route = snapshot.as_ref().map(|snapshot| snapshot.route(&self.facts.host));
+        let route = snapshot.as_ref().map(|snapshot| snapshot.route(&self.facts.host, |_| false));
         let usable = route.iter().flat_map(|route| route.usable()).filter(|backend| !lost.contains(&backend.name));
         let tries = self.node.config.limits.fallback_tries.saturating_sub(lost.len().saturating_sub(1));
         let rest = Rest { backends: usable.take(tries).cloned().collect(), deadline: Instant::now() + self.node.config.timeouts.transfer };

@@ -128,7 +128,7 @@ impl Play {
         let Some(snapshot) = self.node.snapshot.load_full() else {
             return Err(("unknown_backend", "this node has no backends yet".into()));
         };
-        let candidate = snapshot.candidate(to);
+        let candidate = snapshot.candidate(to, |_| true);
         match (candidate.why, candidate.backend) {
             (Usable::Ok, Some(backend)) => Ok(backend),
             (Usable::Drained, _) => {

@@ -57,7 +57,7 @@ pub(super) fn node_with(backends: Vec<(String, String)>, on_kick: OnKick, change
     let mut names = Vec::new();
     for (name, address) in backends {
         let address = address.parse().expect("host and port");
-        let backend = Backend { name: name.clone(), address, forwarding: Forwarding::None, drained: false };
+        let backend = Backend { name: name.clone(), address, forwarding: Forwarding::None, drained: false, restricted: false };
         snapshot.backends.insert(name.clone(), Arc::new(backend));
         names.push(name);
     }
