@@ -16,6 +16,7 @@ fn backend(name: String) -> impl Strategy<Value = v1::Backend> {
         address: format!("{host}:{port}"),
         forwarding,
         drained,
+        restricted: !drained,
         forwarding_token: if forwarding == v1::Forwarding::Bungeeguard as i32 { token } else { String::new() },
     })
 }
@@ -29,6 +30,49 @@ fn route(host: String) -> impl Strategy<Value = v1::Route> {
     })
 }
 
+fn group(name: String) -> impl Strategy<Value = v1::PermissionGroup> {
+    let context = vec(("(server|world)", "[ab]"), 0..2).prop_map(|pairs| {
+        // As they are read back: sorted, none twice.
+        let pairs: BTreeSet<_> = pairs.into_iter().collect();
+        pairs.into_iter().map(|(key, value)| v1::PermissionContext { key, value }).collect::<Vec<_>>()
+    });
+    let node =
+        ("(group\\.[a-c]|weight\\.[1-9]|prefix\\.5\\.x|r=a+|some\\.(\\*|thing))", any::<bool>(), context, prop_oneof![Just(0), 1..9i64])
+            .prop_map(|(key, value, contexts, expiry)| v1::PermissionNode { key, value, contexts, expiry });
+    vec(node, 0..3).prop_map(move |nodes| v1::PermissionGroup { name: name.clone(), nodes })
+}
+
+fn track(name: String) -> impl Strategy<Value = v1::PermissionTrack> {
+    let groups = proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3).prop_shuffle();
+    groups.prop_map(move |groups| v1::PermissionTrack { name: name.clone(), groups: groups.into_iter().map(str::to_owned).collect() })
+}
+
+prop_compose! {
+    fn permission_settings()(server in "[a-z]{0,5}", flags in any::<[bool; 6]>(), enums in any::<[bool; 3]>(), spacer in "[ -]{0,2}") -> v1::PermissionSettings {
+        let stack = v1::MetaStack {
+            elements: vec!["highest_own".into(), "lowest_on_track_staff".into()],
+            middle_spacer: spacer,
+            duplicates: "retain-all".into(),
+            ..Default::default()
+        };
+        let plain = v1::PermissionSettings::from(&Default::default());
+        v1::PermissionSettings {
+            server,
+            apply_wildcards: flags[0],
+            apply_regex: flags[1],
+            apply_shorthand: flags[2],
+            apply_implicit_wildcards: flags[3],
+            sort_after_traversal: flags[4],
+            contexts_want_all_values: flags[5],
+            traversal: 1 + i32::from(enums[0]),
+            primary_group: 1 + i32::from(enums[1]),
+            temporary_add: 1 + i32::from(enums[2]),
+            prefix: Some(stack),
+            ..plain
+        }
+    }
+}
+
 prop_compose! {
     /// A valid snapshot over few names, so that two of them have much in common.
     fn snapshot()(
@@ -36,10 +80,14 @@ prop_compose! {
         routes in btree_map("(\\*|\\*\\.[ab]|[a-d]\\.net)", Just(()), 0..5).prop_flat_map(|hosts| hosts.into_keys().map(route).collect::<Vec<_>>()),
         settings in option::of(("[a-z§ ]{0,20}", 0..5u32, 0..3)),
         number in 1..1_000u64,
+        permission_groups in btree_map("[a-c]", Just(()), 0..3).prop_flat_map(|names| names.into_keys().map(group).collect::<Vec<_>>()),
+        permission_tracks in btree_map("[a-c]", Just(()), 0..2).prop_flat_map(|names| names.into_keys().map(track).collect::<Vec<_>>()),
+        permission_settings in option::of(permission_settings()),
     ) -> Snapshot {
         let settings = settings.map(|(motd, max_players, duplicate_login)| v1::Settings { motd, max_players, favicon: Vec::new(), duplicate_login });
         let revision = Some(v1::Revision { store_id: "store".into(), number });
-        v1::Snapshot { revision, settings, backends, routes }.try_into().expect("made valid")
+        let raw = v1::Snapshot { revision, settings, backends, routes, permission_settings, permission_groups, permission_tracks };
+        raw.try_into().expect("made valid")
     }
 }
 
@@ -72,6 +120,35 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn garbage_groups()(groups in vec((".{0,40}", vec((".{0,20}|r=[(a*+]{0,5}|group\\..{0,5}", ".{0,3}", any::<i64>()), 0..4)), 0..3)) -> Vec<v1::PermissionGroup> {
+        let node = |(key, context, expiry): (String, String, i64)| v1::PermissionNode {
+            key,
+            value: true,
+            contexts: vec![v1::PermissionContext { key: context.clone(), value: context }],
+            expiry,
+        };
+        groups.into_iter().map(|(name, nodes)| v1::PermissionGroup { name, nodes: nodes.into_iter().map(node).collect() }).collect()
+    }
+}
+
+prop_compose! {
+    fn garbage_permission_settings()(server in ".{0,300}", numbers in any::<[i32; 5]>(), element in ".{0,9}|highest_.{0,9}", word in ".{0,300}") -> v1::PermissionSettings {
+        let stack = v1::MetaStack { elements: vec![element], start_spacer: word.clone(), duplicates: word.clone(), ..Default::default() };
+        v1::PermissionSettings {
+            server,
+            static_contexts: vec![v1::PermissionContext { key: word.clone(), value: word.clone() }],
+            traversal: numbers[0],
+            primary_group: numbers[1],
+            temporary_add: numbers[2],
+            prefix: Some(stack),
+            meta_selection: numbers[3],
+            meta_selection_of: [(word, numbers[4])].into(),
+            ..Default::default()
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn a_delta_leads_to_the_newer_snapshot(older in snapshot(), mut newer in snapshot()) {
@@ -82,6 +159,16 @@ proptest! {
         prop_assert_eq!(delta.settings.is_some(), older.settings != newer.settings);
         for backend in &delta.set_backends {
             prop_assert_ne!(older.backends.get(&backend.name), newer.backends.get(&backend.name));
+        }
+        for group in &delta.set_permission_groups {
+            prop_assert_ne!(older.groups.get(&group.name), newer.groups.get(&group.name));
+        }
+        prop_assert_eq!(delta.permission_settings.is_some(), older.permission_settings != newer.permission_settings);
+        // Who inherits a group that did not change need not be resolved anew.
+        let applied = older.apply(&delta).expect("it applies");
+        for (name, group) in &older.groups {
+            let same = newer.groups.get(name) == Some(group);
+            prop_assert_eq!(same, applied.groups.get(name).is_some_and(|applied| std::sync::Arc::ptr_eq(applied, group)));
         }
     }
 
@@ -98,16 +185,29 @@ proptest! {
         settings in option::of(garbage_settings()),
         from in option::of((".{0,9}", any::<u64>())),
         removed in vec(".{0,9}|[a-e]", 0..4),
+        groups in garbage_groups(),
+        permission_settings in option::of(garbage_permission_settings()),
     ) {
         let revision = from.map(|(store_id, number)| v1::Revision { store_id, number });
-        let raw = v1::Snapshot { revision: revision.clone(), settings: settings.clone(), backends: backends.clone(), routes: routes.clone() };
+        let tracks: Vec<_> = groups.iter().map(|group| v1::PermissionTrack { name: group.name.clone(), groups: removed.clone() }).collect();
+        let raw = v1::Snapshot {
+            revision: revision.clone(),
+            settings: settings.clone(),
+            backends: backends.clone(),
+            routes: routes.clone(),
+            permission_settings: permission_settings.clone(),
+            permission_groups: groups.clone(),
+            permission_tracks: tracks.clone(),
+        };
         if let Ok(snapshot) = Snapshot::try_from(raw) {
             // What got through is as good as what we make ourselves.
             prop_assert_eq!(Snapshot::try_from(v1::Snapshot::from(&snapshot)), Ok(snapshot));
         }
         let delta = v1::SnapshotDelta {
             from: Some((&base.revision).into()), to: revision, settings,
-            set_backends: backends, removed_backends: removed.clone(), set_routes: routes, removed_routes: removed,
+            set_backends: backends, removed_backends: removed.clone(), set_routes: routes, removed_routes: removed.clone(),
+            permission_settings, set_permission_groups: groups, removed_permission_groups: removed.clone(),
+            set_permission_tracks: tracks, removed_permission_tracks: removed,
         };
         let before = base.clone();
         let _ = base.apply(&delta);
@@ -144,6 +244,7 @@ fn valid() -> v1::Snapshot {
             v1::Backend { name: "game".into(), address: "[::1]:25566".into(), forwarding: 0, drained: true, ..Default::default() },
         ],
         routes: vec![v1::Route { host: "Play.Example.NET.:25565".into(), backends: vec!["lobby".into(), "away".into()], on_kick: 2 }],
+        ..Default::default()
     }
 }
 
@@ -260,6 +361,12 @@ fn no_debug_output_shows_a_token() {
     assert!(!format!("{:?}", guarded("")).contains("(set)"));
 }
 
+fn bad_group() -> v1::PermissionGroup {
+    let contexts = vec![v1::PermissionContext { key: "world".into(), value: " ".into() }];
+    let node = v1::PermissionNode { key: "r=(".into(), value: true, contexts, expiry: 0 };
+    v1::PermissionGroup { name: "no name".into(), nodes: vec![node] }
+}
+
 #[test]
 fn a_delta_from_elsewhere_is_refused_with_every_reason() {
     let base = Snapshot::try_from(valid()).expect("valid");
@@ -271,10 +378,21 @@ fn a_delta_from_elsewhere_is_refused_with_every_reason() {
         removed_backends: vec!["nobody".into(), "lobby".into()],
         set_routes: vec![],
         removed_routes: vec!["nowhere".into()],
+        set_permission_groups: vec![bad_group()],
+        removed_permission_groups: vec!["nobody".into()],
+        removed_permission_tracks: vec!["nobody".into()],
+        ..Default::default()
     };
     let errors = base.apply(&delta).expect_err("full of mistakes");
     let expected = ["from", "to.store_id", "set_backends[0].name", "set_backends[0].address", "removed_backends[0]", "removed_routes[0]"];
-    assert_eq!(paths(&errors), BTreeSet::from(expected));
+    let expected = expected.into_iter().chain([
+        "set_permission_groups[0].name",
+        "set_permission_groups[0].nodes[0].key",
+        "set_permission_groups[0].nodes[0].contexts[0]",
+        "removed_permission_groups[0]",
+        "removed_permission_tracks[0]",
+    ]);
+    assert_eq!(paths(&errors), expected.collect());
     let backwards = v1::SnapshotDelta {
         from: Some(v1::Revision { store_id: "store".into(), number: 7 }),
         to: Some(v1::Revision { store_id: "store".into(), number: 6 }),
