@@ -247,7 +247,7 @@ mod tests {
         let mut answer = registry.ask(&id).expect("attached");
         let asked = registry.take_asks();
         assert_eq!(asked.iter().map(|claim| claim.player.as_str()).collect::<Vec<_>>(), ["Ann"]);
-        let held = v1::ClaimAnswer { session_id: id.to_string(), held: true, players_elsewhere: 3 };
+        let held = v1::ClaimAnswer { session_id: id.to_string(), held: true, players_elsewhere: 3, permissions: None };
         registry.answered(held.clone());
         assert_eq!(answer.try_recv(), Ok(held.clone()));
         // A second answer, and one to nobody.

@@ -19,6 +19,8 @@ pub enum SessionCommand {
     Transfer {
         /// The backend's name.
         to: String,
+        /// As if the player had asked itself: a restricted backend wants its permission.
+        as_player: bool,
         /// W3C traceparent of the span that asked, or empty.
         traceparent: String,
         /// The cutover is written by then or not at all.
@@ -31,6 +33,13 @@ pub enum SessionCommand {
         /// Legacy text.
         reason: String,
         /// Gets the one outcome.
+        reply: oneshot::Sender<Outcome>,
+    },
+    /// Answer whether the player has a permission, as a check in the game would come out now.
+    Check {
+        /// The permission.
+        permission: String,
+        /// Gets the answer.
         reply: oneshot::Sender<Outcome>,
     },
     /// Show text in the player's chat.

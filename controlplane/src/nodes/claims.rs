@@ -44,7 +44,7 @@ pub(super) async fn answer(replica: &Replica, node: &str, out: &Out, mut claims:
             },
             Some(session_id) = waiting.next(), if !waiting.is_empty() => {
                 let players_elsewhere = replica.presence.players_elsewhere(node);
-                out.send(control_message::Message::ClaimAnswer(v1::ClaimAnswer { session_id, held: true, players_elsewhere })).await?;
+                out.send(control_message::Message::ClaimAnswer(v1::ClaimAnswer { session_id, held: true, players_elsewhere, permissions: None })).await?;
             }
         }
     }

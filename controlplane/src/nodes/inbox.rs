@@ -116,7 +116,7 @@ impl Inbox<'_> {
                     self.claims.send(held).await.map_err(|_| Status::cancelled("the node's connection is gone"))?;
                 }
                 Claimed::Refused | Claimed::Displaced => {
-                    let refused = v1::ClaimAnswer { session_id: session, held: false, players_elsewhere: 0 };
+                    let refused = v1::ClaimAnswer { session_id: session, ..v1::ClaimAnswer::default() };
                     self.out.send(control_message::Message::ClaimAnswer(refused)).await?;
                 }
             }

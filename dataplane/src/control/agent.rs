@@ -87,7 +87,7 @@ impl Agent {
                 }
                 Vec::new()
             }
-            Down::Heartbeat(_) => Vec::new(),
+            Down::Permissions(_) | Down::Heartbeat(_) => Vec::new(),
         })
     }
 

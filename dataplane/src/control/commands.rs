@@ -180,7 +180,7 @@ fn running(id: &str) -> v1::CommandUpdate {
 }
 
 fn failed(id: &str, reason: &str, detail: String) -> v1::CommandUpdate {
-    let result = v1::CommandResult { reason: reason.to_owned(), detail, phases: Vec::new() };
+    let result = v1::CommandResult { reason: reason.to_owned(), detail, ..v1::CommandResult::default() };
     v1::CommandUpdate { id: id.to_owned(), state: CommandState::Failed.into(), result: Some(result) }
 }
 

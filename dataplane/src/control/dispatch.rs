@@ -44,7 +44,8 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
     let (session, command_for_it) = match command.action.clone() {
         Some(Action::Transfer(transfer)) => {
             let deadline = deadline(command.deadline_unix_ms);
-            (transfer.session_id, SessionCommand::Transfer { to: transfer.to, traceparent: command.traceparent.clone(), deadline, reply })
+            let v1::TransferAction { session_id, to, as_player, .. } = transfer;
+            (session_id, SessionCommand::Transfer { to, as_player, traceparent: command.traceparent.clone(), deadline, reply })
         }
         Some(Action::Kick(kick)) if kick.reason.len() <= MAX_TEXT => (kick.session_id, SessionCommand::Kick { reason: kick.reason, reply }),
         Some(Action::Message(message)) if message.text.len() <= MAX_TEXT => {
@@ -53,6 +54,7 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
         Some(Action::Kick(_) | Action::Message(_)) => {
             return Dispatched::Ended(failed("bad_command", format!("The text is longer than {MAX_TEXT} bytes.")));
         }
+        Some(Action::Check(check)) => (check.session_id, SessionCommand::Check { permission: check.permission, reply }),
         Some(Action::Drain(drain)) => return Dispatched::Ended(set_drained(node, drain.drained)),
         None => {
             let detail = "This node does not know that kind of command: is it older than the control plane?".to_owned();
@@ -90,5 +92,5 @@ fn gone() -> Outcome {
 }
 
 fn failed(reason: &str, detail: String) -> Outcome {
-    Outcome { succeeded: false, result: v1::CommandResult { reason: reason.to_owned(), detail, phases: Vec::new() } }
+    Outcome { succeeded: false, result: v1::CommandResult { reason: reason.to_owned(), detail, ..v1::CommandResult::default() } }
 }

@@ -71,7 +71,7 @@ fn backend(name: &str) -> v1::Backend {
 }
 
 fn snapshot(number: u64, backends: Vec<v1::Backend>) -> Down {
-    Down::Snapshot(v1::Snapshot { revision: revision(number), settings: None, backends, routes: Vec::new() })
+    Down::Snapshot(v1::Snapshot { revision: revision(number), backends, ..v1::Snapshot::default() })
 }
 
 fn in_force(node: &Node) -> (u64, Vec<String>) {
@@ -108,7 +108,10 @@ async fn next_command(registration: &mut Registration) -> SessionCommand {
 }
 
 fn answer(command: SessionCommand) {
-    let (SessionCommand::Kick { reply, .. } | SessionCommand::Message { reply, .. } | SessionCommand::Transfer { reply, .. }) = command;
+    let (SessionCommand::Kick { reply, .. }
+    | SessionCommand::Message { reply, .. }
+    | SessionCommand::Check { reply, .. }
+    | SessionCommand::Transfer { reply, .. }) = command;
     reply.send(done()).expect("somebody waits for the outcome");
 }
 

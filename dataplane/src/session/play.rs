@@ -263,8 +263,14 @@ impl Play {
 
     fn command(&mut self, command: SessionCommand) -> Option<End> {
         match command {
-            SessionCommand::Transfer { to, traceparent, deadline, reply } => {
+            SessionCommand::Transfer { to, as_player: _, traceparent, deadline, reply } => {
                 self.start_transfer(to, &traceparent, deadline, reply);
+                None
+            }
+            SessionCommand::Check { permission: _, reply } => {
+                let mut outcome = ok();
+                outcome.result.set_answer(v1::PermissionAnswer::Unavailable);
+                let _ = reply.send(outcome);
                 None
             }
             SessionCommand::Kick { reason, reply } => {

@@ -106,7 +106,7 @@ pub(super) fn join(entity_id: i32) -> JoinGame {
 /// Asks the only session to move; the outcome comes later.
 pub(super) fn transfer(node: &Node, to: &str) -> oneshot::Receiver<Outcome> {
     let (reply, outcome) = oneshot::channel();
-    let command = SessionCommand::Transfer { to: to.into(), traceparent: String::new(), deadline: None, reply };
+    let command = SessionCommand::Transfer { to: to.into(), as_player: false, traceparent: String::new(), deadline: None, reply };
     let (sessions, _) = node.registry.subscribe();
     assert_eq!(sessions.len(), 1);
     node.registry.command(&sessions[0].id.parse().expect("a UUID"), command).map_err(|(why, _)| why).expect("delivered");
