@@ -20,6 +20,8 @@ pub(crate) struct Session {
     pub(crate) control: crate::control::Control,
     /// The calls.
     pub(crate) admin: crate::control::Admin,
+    /// The calls about permissions.
+    pub(crate) permissions: crate::control::Permissions,
     /// How to print.
     pub(crate) output: Format,
 }
@@ -28,8 +30,8 @@ impl Session {
     /// Finds the control plane and connects.
     pub(crate) async fn open(args: &crate::args::AdminArgs) -> Outcome<Self> {
         let control = crate::control::Control::find(&args.control)?;
-        let admin = control.connect().await?;
-        Ok(Session { control, admin, output: args.output })
+        let crate::control::Clients { admin, permissions } = control.connect().await?;
+        Ok(Session { control, admin, permissions, output: args.output })
     }
 
     /// Says what was done: a line for people, or the thing itself.

@@ -10,6 +10,7 @@ use moonbridge_proto::tls::ClientTls;
 use moonbridge_proto::token::{Bearer, bearer, read_token_file};
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::admin_service_client::AdminServiceClient;
+use moonbridge_proto::v1::permission_service_client::PermissionServiceClient;
 use tokio::task::JoinSet;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
@@ -36,6 +37,15 @@ pub(crate) const PAGE: u32 = 500;
 
 /// The admin calls, with the token in each.
 pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, Bearer>>;
+
+/// The calls about permissions, with the token in each.
+pub(crate) type Permissions = PermissionServiceClient<InterceptedService<Channel, Bearer>>;
+
+/// The calls, all over one connection to one replica.
+pub(crate) struct Clients {
+    pub(crate) admin: Admin,
+    pub(crate) permissions: Permissions,
+}
 
 /// Where the control plane is and how to speak to it.
 #[derive(Debug)]
@@ -84,7 +94,7 @@ impl Control {
 
     /// Connects to the first replica that answers a call. They are asked in order: the next when one fails, or too when one is
     /// silent for a second, since a connection that is taken says nothing about the process behind it.
-    pub(crate) async fn connect(&self) -> Outcome<Admin> {
+    pub(crate) async fn connect(&self) -> Outcome<Clients> {
         let mut asked = JoinSet::new();
         let mut reasons = vec![None; self.endpoints.len()];
         let mut waiting = self.endpoints.iter().enumerate();
@@ -102,7 +112,7 @@ impl Control {
                 false => asked.join_next().await,
             };
             match answer {
-                Some(Ok((_, Ok(admin)))) => return Ok(admin),
+                Some(Ok((_, Ok(clients)))) => return Ok(clients),
                 Some(Ok((index, Err(reason)))) => reasons[index] = Some(reason),
                 // A task that panicked has no reason to tell.
                 Some(Err(_)) => {}
@@ -120,7 +130,7 @@ impl Control {
 }
 
 /// Makes the cheapest call there is. A refusal is an answer too; a replica that cannot answer (its store is away) is none.
-async fn ask(url: &str, endpoint: Endpoint, bearer: Bearer) -> Result<Admin, String> {
+async fn ask(url: &str, endpoint: Endpoint, bearer: Bearer) -> Result<Clients, String> {
     let with_tls = |reason: String| match url.starts_with("https:") {
         true => format!("{reason}; check --control-ca, --control-cert and --control-key"),
         false => reason,
@@ -129,6 +139,8 @@ async fn ask(url: &str, endpoint: Endpoint, bearer: Bearer) -> Result<Admin, Str
     let asked = async {
         let channel = endpoint.connect().await.map_err(|error| with_tls(innermost(&error)))?;
         connected = true;
+        let permissions =
+            PermissionServiceClient::with_interceptor(channel.clone(), bearer.clone()).max_decoding_message_size(MAX_ANSWER);
         let mut admin = AdminServiceClient::with_interceptor(channel, bearer).max_decoding_message_size(MAX_ANSWER);
         match admin.get_settings(v1::GetSettingsRequest {}).await {
             // Made by the transport, not by the control plane. With TLS 1.3 a server refuses a client's certificate only after
@@ -137,7 +149,7 @@ async fn ask(url: &str, endpoint: Endpoint, bearer: Bearer) -> Result<Admin, Str
             Err(status) if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled) => {
                 Err(format!("cannot answer now: {}", text(&status)))
             }
-            Ok(_) | Err(_) => Ok(admin),
+            Ok(_) | Err(_) => Ok(Clients { admin, permissions }),
         }
     };
     let answer = tokio::time::timeout(ANSWER, asked).await;

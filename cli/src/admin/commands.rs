@@ -150,8 +150,8 @@ pub(super) async fn follow(
         }
         tokio::time::sleep(RETRY).await;
         // Perhaps another replica answers; if none does, the old one is asked again.
-        if let Ok(admin) = session.control.connect().await {
-            session.admin = admin;
+        if let Ok(clients) = session.control.connect().await {
+            session.admin = clients.admin;
         }
     }
     Ok(())

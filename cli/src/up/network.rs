@@ -23,7 +23,7 @@ pub(super) struct Network {
 /// Adds or updates the given backends, real ones first, and lets the route `*` list them. Without any, all stays as it is.
 /// `told` is how the real ones are told who the player is.
 pub(super) async fn enter(control: &Control, args: &UpArgs, told: &v1::Backend, limbos: &[(String, SocketAddr)]) -> Outcome<Network> {
-    let mut admin = control.connect().await?;
+    let mut admin = control.connect().await?.admin;
     let real = args.backends.iter().map(|given| v1::Backend { name: given.name.clone(), address: given.address.clone(), ..told.clone() });
     let limbos =
         limbos.iter().map(|(name, address)| v1::Backend { name: name.clone(), address: address.to_string(), ..v1::Backend::default() });
