@@ -6,6 +6,15 @@
 //! | `resources/settings` | `Settings` |
 //! | `resources/backends/NAME` | `Backend` |
 //! | `resources/routes/HOST` | `Route` |
+//! | `resources/permissions/head` | `PermissionHead`: the generation of all below that has one in its key; absent: `0` |
+//! | `resources/permissions/settings` | `PermissionSettings` |
+//! | `resources/permissions/groups/GEN/NAME` | `PermissionGroup` |
+//! | `resources/permissions/tracks/GEN/NAME` | `PermissionTrack` |
+//! | `permissions/users/GEN/UUID` | `PermissionUser` (UUIDs dashed, in lower case) |
+//! | `permissions/names/GEN/NAME` | which of them has this name, in lower case: its UUID (text) |
+//! | `permissions/players/NAME` | who logged in last under this name, in lower case: its UUID (text) |
+//! | `permissions/revision` | empty; written by every change of a user, group or track, which do not compare it: an import does |
+//! | `permissions/imports/GEN` | empty, under a lease: an import is writing this generation |
 //! | `presence/nodes/NODE` | `Node`, under the node's lease |
 //! | `presence/streams/NODE` | the id of the newest stream of the node (text), under its lease: the fence of all its writes |
 //! | `presence/sessions/NODE/SESSION` | `Session`, under the node's lease, from its claim on |
@@ -20,6 +29,16 @@ pub(crate) const RESOURCES_REVISION: &str = "resources/revision";
 pub(crate) const SETTINGS: &str = "resources/settings";
 pub(crate) const BACKENDS: &str = "resources/backends/";
 pub(crate) const ROUTES: &str = "resources/routes/";
+pub(crate) const PERMISSION_RESOURCES: &str = "resources/permissions/";
+pub(crate) const PERMISSION_HEAD: &str = "resources/permissions/head";
+pub(crate) const PERMISSION_SETTINGS: &str = "resources/permissions/settings";
+pub(crate) const PERMISSION_GROUPS: &str = "resources/permissions/groups/";
+pub(crate) const PERMISSION_TRACKS: &str = "resources/permissions/tracks/";
+pub(crate) const PERMISSION_USERS: &str = "permissions/users/";
+pub(crate) const PERMISSION_NAMES: &str = "permissions/names/";
+pub(crate) const PERMISSION_PLAYERS: &str = "permissions/players/";
+pub(crate) const PERMISSIONS_REVISION: &str = "permissions/revision";
+pub(crate) const PERMISSION_IMPORTS: &str = "permissions/imports/";
 pub(crate) const PRESENCE: &str = "presence/";
 pub(crate) const NODES: &str = "presence/nodes/";
 pub(crate) const STREAMS: &str = "presence/streams/";
@@ -34,6 +53,40 @@ pub(crate) fn backend(name: &str) -> String {
 
 pub(crate) fn route(host: &str) -> String {
     format!("{ROUTES}{host}")
+}
+
+/// What the keys of a generation begin with, below one of the prefixes that have generations.
+pub(crate) fn generation(prefix: &str, generation: &str) -> String {
+    format!("{prefix}{generation}/")
+}
+
+/// The generation that a key below such a prefix is of, and what it is the key of.
+pub(crate) fn in_generation<'a>(prefix: &str, key: &'a str) -> Option<(&'a str, &'a str)> {
+    key.strip_prefix(prefix)?.split_once('/')
+}
+
+pub(crate) fn permission_group(generation: &str, name: &str) -> String {
+    format!("{PERMISSION_GROUPS}{generation}/{name}")
+}
+
+pub(crate) fn permission_track(generation: &str, name: &str) -> String {
+    format!("{PERMISSION_TRACKS}{generation}/{name}")
+}
+
+pub(crate) fn permission_user(generation: &str, uuid: Uuid) -> String {
+    format!("{PERMISSION_USERS}{generation}/{uuid}")
+}
+
+pub(crate) fn permission_name(generation: &str, name: &str) -> String {
+    format!("{PERMISSION_NAMES}{generation}/{}", name.to_lowercase())
+}
+
+pub(crate) fn permission_player(name: &str) -> String {
+    format!("{PERMISSION_PLAYERS}{}", name.to_lowercase())
+}
+
+pub(crate) fn permission_import(generation: &str) -> String {
+    format!("{PERMISSION_IMPORTS}{generation}")
 }
 
 pub(crate) fn node(id: &str) -> String {
@@ -111,9 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn keys_with_a_generation_read_back() {
+        let key = permission_group("7", "mod");
+        assert_eq!(in_generation(PERMISSION_GROUPS, &key), Some(("7", "mod")));
+        assert!(key.starts_with(&generation(PERMISSION_GROUPS, "7")) && !key.starts_with(&generation(PERMISSION_GROUPS, "70")));
+        assert_eq!(in_generation(PERMISSION_TRACKS, &key), None);
+    }
+
+    #[test]
     fn every_resource_lies_below_the_watched_prefix() {
         for key in [RESOURCES_REVISION.to_owned(), SETTINGS.to_owned(), backend("b"), route("*")] {
             assert!(key.starts_with(RESOURCES), "{key}");
+        }
+        for key in [PERMISSION_HEAD, PERMISSION_SETTINGS, &permission_group("0", "g"), &permission_track("0", "t")] {
+            assert!(key.starts_with(RESOURCES) && key.starts_with(PERMISSION_RESOURCES), "{key}");
         }
         for key in [node("n"), stream("n"), session("n", "s")] {
             assert!(key.starts_with(PRESENCE), "{key}");

@@ -14,6 +14,7 @@ pub mod config;
 mod follow;
 mod keys;
 mod nodes;
+mod permissions;
 mod presence;
 mod replica;
 mod resources;

@@ -10,6 +10,7 @@ use crate::commands::{self, Commands, sweeper};
 use crate::follow::follow;
 use crate::keys;
 use crate::nodes::Attached;
+use crate::permissions::users::Users;
 use crate::presence::{self, Presence};
 use crate::snapshots::{Resources, Snapshots};
 use crate::store::Store;
@@ -22,6 +23,7 @@ pub(crate) struct Replica {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) presence: Arc<Presence>,
     pub(crate) commands: Arc<Commands>,
+    pub(crate) users: Arc<Users>,
     /// The streams of nodes that this replica has.
     pub(crate) attached: Attached,
     pub(crate) shutdown: CancellationToken,
@@ -36,6 +38,7 @@ impl Replica {
             snapshots: Snapshots::new(),
             presence: Presence::new(),
             commands: Commands::new(),
+            users: Users::new(),
             attached: Attached::default(),
             shutdown,
         })
@@ -47,6 +50,8 @@ impl Replica {
         tasks.spawn(follow(self.store.clone(), keys::RESOURCES, resources, self.shutdown.clone()));
         tasks.spawn(follow(self.store.clone(), keys::PRESENCE, presence::Follower(self.presence.clone()), self.shutdown.clone()));
         tasks.spawn(follow(self.store.clone(), keys::COMMANDS, commands::Follower(self.commands.clone()), self.shutdown.clone()));
+        let replica = self.clone();
+        tasks.spawn(async move { replica.users.follow(&*replica.store, replica.shutdown.clone()).await });
         let replica = self.clone();
         tasks.spawn(async move {
             let (store, shutdown) = (&*replica.store, replica.shutdown.clone());

@@ -1,7 +1,7 @@
 //! The snapshot of the resources that nodes run on, kept up to date from the store, and the recent ones before it, so that a node
 //! that lags a little is sent the difference only.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use moonbridge_proto::snapshot::{Backend, Revision, Route, Settings, Snapshot};
@@ -117,7 +117,7 @@ impl View for Resources {
 /// The snapshot that these entries below [`keys::RESOURCES`] make.
 pub(crate) fn snapshot_of(store_id: &str, entries: &[Entry]) -> Snapshot {
     let revision = Revision { store_id: store_id.to_owned(), number: 0 };
-    let mut snapshot = Snapshot { revision, settings: Settings::default(), backends: BTreeMap::new(), routes: BTreeMap::new() };
+    let mut snapshot = Snapshot { revision, ..Snapshot::default() };
     for entry in entries {
         put(&mut snapshot, entry);
     }

@@ -76,13 +76,13 @@ pub(crate) fn expired(command: &v1::Command) -> Step {
         CommandState::Dispatched => "the node was sent it and did not begin in time: see `moonbridge node list`, then try again",
         _ => "the node began and did not report an end in time; it may still have happened: see `moonbridge player show`",
     };
-    let result = v1::CommandResult { reason: "expired".to_owned(), detail: detail.to_owned(), phases: Vec::new() };
+    let result = v1::CommandResult { reason: "expired".to_owned(), detail: detail.to_owned(), ..v1::CommandResult::default() };
     Step::Ended { state: CommandState::Expired, result }
 }
 
 fn node_lost(command: &v1::Command) -> Step {
     let detail = format!("the node {} went away before it reported an end; its players have to join again", command.node_id);
-    let result = v1::CommandResult { reason: "node_lost".to_owned(), detail, phases: Vec::new() };
+    let result = v1::CommandResult { reason: "node_lost".to_owned(), detail, ..v1::CommandResult::default() };
     Step::Ended { state: CommandState::Failed, result }
 }
 

@@ -1,0 +1,9 @@
+//! Permissions: users, groups, tracks and settings in the store, and the service that asks and changes them.
+//!
+//! All of them lie below a *generation* ([`head`]), so that an import writes a whole new one unseen and then makes it visible with one
+//! compare-and-put. Groups, tracks and settings are part of the snapshot ([`crate::snapshots`]); users are too many for that: they
+//! are read when they are asked for, and their changes are followed ([`users`]).
+
+mod feed;
+mod head;
+pub(crate) mod users;
