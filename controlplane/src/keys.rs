@@ -20,6 +20,8 @@
 //! | `presence/sessions/NODE/SESSION` | `Session`, under the node's lease, from its claim on |
 //! | `claims/uuid/UUID`, `claims/name/NAME` | whose the player is: `NODE/SESSION` (text), under that node's lease |
 //! | `commands/ID` | `Command` |
+//! | `tokens/NAME` | `AdminToken` |
+//! | `audit/ID` | `AuditRecord` |
 
 use moonbridge_proto::v1;
 use uuid::Uuid;
@@ -46,6 +48,8 @@ pub(crate) const SESSIONS: &str = "presence/sessions/";
 pub(crate) const CLAIMS_OF_UUIDS: &str = "claims/uuid/";
 pub(crate) const CLAIMS_OF_NAMES: &str = "claims/name/";
 pub(crate) const COMMANDS: &str = "commands/";
+pub(crate) const TOKENS: &str = "tokens/";
+pub(crate) const AUDIT: &str = "audit/";
 
 pub(crate) fn backend(name: &str) -> String {
     format!("{BACKENDS}{name}")
@@ -126,6 +130,14 @@ pub(crate) fn command(id: &str) -> String {
 /// The id of the command that a key is of.
 pub(crate) fn command_id(key: &str) -> Option<&str> {
     key.strip_prefix(COMMANDS)
+}
+
+pub(crate) fn token(name: &str) -> String {
+    format!("{TOKENS}{name}")
+}
+
+pub(crate) fn audit(id: &str) -> String {
+    format!("{AUDIT}{id}")
 }
 
 /// What a key below [`PRESENCE`] is of.
