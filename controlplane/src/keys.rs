@@ -21,7 +21,7 @@
 //! | `claims/uuid/UUID`, `claims/name/NAME` | whose the player is: `NODE/SESSION` (text), under that node's lease |
 //! | `commands/ID` | `Command` |
 //! | `tokens/NAME` | `AdminToken` |
-//! | `audit/ID` | `AuditRecord` |
+//! | `audit/KEY` | `AuditRecord`; the key counts down as the ids count up, so that the newest come first |
 
 use moonbridge_proto::v1;
 use uuid::Uuid;
@@ -136,8 +136,8 @@ pub(crate) fn token(name: &str) -> String {
     format!("{TOKENS}{name}")
 }
 
-pub(crate) fn audit(id: &str) -> String {
-    format!("{AUDIT}{id}")
+pub(crate) fn audit(id: Uuid) -> String {
+    format!("{AUDIT}{:032x}", !id.as_u128())
 }
 
 /// What a key below [`PRESENCE`] is of.
@@ -173,6 +173,12 @@ mod tests {
         assert_eq!(presence("presence/sessions/n"), None);
         assert_eq!(presence(&command("c")), None);
         assert_eq!(command_id(&command("c")), Some("c"));
+    }
+
+    #[test]
+    fn the_newest_record_of_the_audit_comes_first() {
+        let (older, newer) = (Uuid::now_v7(), Uuid::now_v7());
+        assert!(audit(newer) < audit(older));
     }
 
     #[test]

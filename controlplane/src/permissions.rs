@@ -7,3 +7,5 @@
 mod feed;
 mod head;
 pub(crate) mod users;
+
+pub(crate) use head::FIRST as FIRST_GENERATION;

@@ -1,6 +1,8 @@
 //! The snapshot of the resources that nodes run on, kept up to date from the store, and the recent ones before it, so that a node
 //! that lags a little is sent the difference only.
 
+mod generations;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +14,7 @@ use tokio::sync::watch;
 use crate::follow::View;
 use crate::keys;
 use crate::store::{Batch, Entry, Event, StoreRevision};
+use generations::Generations;
 
 /// How many snapshots are kept to make deltas from. They share what they have in common, except for the icon (20 KiB).
 const HISTORY: usize = 64;
@@ -79,80 +82,108 @@ impl Snapshots {
 /// Keeps [`Snapshots`] equal to the resources in the store.
 pub(crate) struct Resources {
     snapshots: Arc<Snapshots>,
-    current: Snapshot,
+    current: Current,
 }
 
 impl Resources {
     pub(crate) fn new(snapshots: Arc<Snapshots>, store_id: &str) -> Self {
-        let revision = Revision { store_id: store_id.to_owned(), number: 0 };
-        Self { snapshots, current: Snapshot { revision, ..Snapshot::default() } }
+        Self { snapshots, current: Current::new(store_id) }
     }
 }
 
 impl View for Resources {
     fn reset(&mut self, entries: Vec<Entry>, _: StoreRevision) {
-        let fresh = snapshot_of(&self.current.revision.store_id, &entries);
-        let known = self.snapshots.newest.borrow().as_ref().is_some_and(|newest| **newest == fresh);
-        self.current = fresh;
+        self.current = Current::of(&self.current.snapshot.revision.store_id, &entries);
+        let known = self.snapshots.newest.borrow().as_ref().is_some_and(|newest| **newest == self.current.snapshot);
         if !known {
-            self.snapshots.publish(self.current.clone());
+            self.snapshots.publish(self.current.snapshot.clone());
         }
     }
 
     fn apply(&mut self, batch: Batch) {
-        let before = self.current.revision.number;
+        let before = self.current.snapshot.revision.number;
         for event in batch.events {
             match event {
-                Event::Put(entry) => put(&mut self.current, &entry),
-                Event::Delete { key, modified } => remove(&mut self.current, &key, modified),
+                Event::Put(entry) => self.current.put(&entry),
+                Event::Delete { key, modified } => self.current.remove(&key, modified),
             }
         }
-        if self.current.revision.number != before {
-            tracing::debug!(revision = %self.current.revision, "new snapshot");
-            self.snapshots.publish(self.current.clone());
+        if self.current.snapshot.revision.number != before {
+            tracing::debug!(revision = %self.current.snapshot.revision, "new snapshot");
+            self.snapshots.publish(self.current.snapshot.clone());
         }
     }
 }
 
 /// The snapshot that these entries below [`keys::RESOURCES`] make.
 pub(crate) fn snapshot_of(store_id: &str, entries: &[Entry]) -> Snapshot {
-    let revision = Revision { store_id: store_id.to_owned(), number: 0 };
-    let mut snapshot = Snapshot { revision, ..Snapshot::default() };
-    for entry in entries {
-        put(&mut snapshot, entry);
-    }
-    snapshot
+    Current::of(store_id, entries).snapshot
 }
 
-/// Enters one resource. A value that cannot be read leaves what was there: the nodes keep the last good one.
-fn put(snapshot: &mut Snapshot, entry: &Entry) {
-    snapshot.revision.number = snapshot.revision.number.max(entry.modified);
-    let outcome = if entry.key == keys::SETTINGS {
-        read::<v1::Settings, Settings>(entry).map(|settings| snapshot.settings = settings)
-    } else if let Some(name) = entry.key.strip_prefix(keys::BACKENDS) {
-        read::<v1::Backend, Backend>(entry).map(|backend| {
-            snapshot.backends.insert(name.to_owned(), Arc::new(backend));
-        })
-    } else if let Some(host) = entry.key.strip_prefix(keys::ROUTES) {
-        read::<v1::Route, Route>(entry).map(|route| {
-            snapshot.routes.insert(host.to_owned(), Arc::new(route));
-        })
-    } else {
-        Ok(())
-    };
-    if let Err(problem) = outcome {
-        tracing::error!(key = entry.key, problem, "this resource in the store is unusable and is ignored: set it anew");
-    }
+/// The snapshot as it is now, and what waits beside it.
+struct Current {
+    snapshot: Snapshot,
+    generations: Generations,
 }
 
-fn remove(snapshot: &mut Snapshot, key: &str, modified: StoreRevision) {
-    snapshot.revision.number = snapshot.revision.number.max(modified);
-    if key == keys::SETTINGS {
-        snapshot.settings = Settings::default();
-    } else if let Some(name) = key.strip_prefix(keys::BACKENDS) {
-        snapshot.backends.remove(name);
-    } else if let Some(host) = key.strip_prefix(keys::ROUTES) {
-        snapshot.routes.remove(host);
+impl Current {
+    fn new(store_id: &str) -> Self {
+        let revision = Revision { store_id: store_id.to_owned(), number: 0 };
+        Self { snapshot: Snapshot { revision, ..Snapshot::default() }, generations: Generations::default() }
+    }
+
+    fn of(store_id: &str, entries: &[Entry]) -> Self {
+        let mut current = Self::new(store_id);
+        // The head says whose revisions count.
+        let (head, rest): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.key == keys::PERMISSION_HEAD);
+        for entry in head.into_iter().chain(rest) {
+            current.put(entry);
+        }
+        current
+    }
+
+    /// Enters one resource. A value that cannot be read leaves what was there: the nodes keep the last good one.
+    fn put(&mut self, entry: &Entry) {
+        self.moved(&entry.key, entry.modified);
+        let Self { snapshot, generations } = self;
+        let outcome = if entry.key == keys::SETTINGS {
+            read::<v1::Settings, Settings>(entry).map(|settings| snapshot.settings = settings)
+        } else if let Some(name) = entry.key.strip_prefix(keys::BACKENDS) {
+            read::<v1::Backend, Backend>(entry).map(|backend| {
+                snapshot.backends.insert(name.to_owned(), Arc::new(backend));
+            })
+        } else if let Some(host) = entry.key.strip_prefix(keys::ROUTES) {
+            read::<v1::Route, Route>(entry).map(|route| {
+                snapshot.routes.insert(host.to_owned(), Arc::new(route));
+            })
+        } else {
+            generations.put(snapshot, entry)
+        };
+        if let Err(problem) = outcome {
+            tracing::error!(key = entry.key, problem, "this resource in the store is unusable and is ignored: set it anew");
+        }
+    }
+
+    fn remove(&mut self, key: &str, modified: StoreRevision) {
+        self.moved(key, modified);
+        let Self { snapshot, generations } = self;
+        if key == keys::SETTINGS {
+            snapshot.settings = Settings::default();
+        } else if let Some(name) = key.strip_prefix(keys::BACKENDS) {
+            snapshot.backends.remove(name);
+        } else if let Some(host) = key.strip_prefix(keys::ROUTES) {
+            snapshot.routes.remove(host);
+        } else {
+            generations.remove(snapshot, key);
+        }
+    }
+
+    /// What is not visible does not move the snapshot.
+    fn moved(&mut self, key: &str, modified: StoreRevision) {
+        if self.generations.shows(key) {
+            let number = &mut self.snapshot.revision.number;
+            *number = (*number).max(modified);
+        }
     }
 }
 
