@@ -44,6 +44,10 @@ impl Contexts {
         if key.is_empty() || value.is_empty() {
             return Err(ContextError::Empty(format!("{key}={value}")));
         }
+        // To LuckPerms these two say "everywhere", in nodes and in questions.
+        if matches!(&*key, SERVER | WORLD) && value == "global" {
+            return Ok(());
+        }
         let pair: (Arc<str>, Arc<str>) = (key.into(), value.into());
         if let Err(place) = self.0.binary_search(&pair) {
             self.0.insert(place, pair);

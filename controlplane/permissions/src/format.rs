@@ -3,8 +3,16 @@
 pub mod bungeecord;
 pub mod luckperms;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
 use crate::holder::{Group, User};
 use crate::track::Track;
+
+/// The most characters of a file's own words that a [`LeftOut`] repeats.
+const SHOWN: usize = 60;
 
 /// What a file says.
 #[derive(Debug, Default)]
@@ -35,7 +43,7 @@ pub enum FormatError {
     /// It is no JSON, or ends too soon, or something in it is of another type; with line and column.
     #[error("not a LuckPerms export: {0}")]
     Json(#[from] serde_json::Error),
-    /// The same user, group or track twice, or the like.
+    /// The same user, group or track twice.
     #[error("{path}: {problem}")]
     Invalid {
         /// Where.
@@ -43,4 +51,39 @@ pub enum FormatError {
         /// What.
         problem: String,
     },
+}
+
+/// What has been read of a file so far.
+#[derive(Default)]
+struct Gathered {
+    groups: BTreeMap<Arc<str>, Group>,
+    tracks: BTreeMap<Arc<str>, Track>,
+    users: BTreeMap<Uuid, User>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Gathered {
+    fn leave_out(&mut self, path: impl Into<String>, problem: impl ToString) {
+        self.left_out.push(LeftOut { path: path.into(), problem: problem.to_string() });
+    }
+}
+
+impl From<Gathered> for Imported {
+    fn from(gathered: Gathered) -> Self {
+        let Gathered { groups, tracks, users, left_out } = gathered;
+        Self {
+            groups: groups.into_values().collect(),
+            tracks: tracks.into_values().collect(),
+            users: users.into_values().collect(),
+            left_out,
+        }
+    }
+}
+
+/// The file's own words, cut short.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
