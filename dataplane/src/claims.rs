@@ -106,7 +106,11 @@ impl Registry {
     }
 
     /// The control plane has answered.
-    pub(crate) fn answered(&self, answer: v1::ClaimAnswer) {
+    pub(crate) fn answered(&self, mut answer: v1::ClaimAnswer) {
+        // First: the login that waits for the answer goes by them.
+        if let Some(permissions) = answer.permissions.take() {
+            self.set_permissions(permissions);
+        }
         let Ok(id) = Uuid::parse_str(&answer.session_id) else { return };
         let waiting = self.lock().live.get_mut(&id).and_then(|live| live.answer.take());
         if let Some(waiting) = waiting {

@@ -15,6 +15,7 @@ mod listener;
 mod metrics;
 mod mod_info;
 pub mod node;
+pub mod permissions;
 pub mod registry;
 mod relay;
 mod report;

@@ -18,6 +18,7 @@ const STREAMS: [&str; 6] = ["1", "2", "3-4", "5-8", "9-16", "17+"];
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     began: AtomicU64,
+    resolved: AtomicU64,
     /// By phase, side and kind: bounded sets.
     failed: Mutex<BTreeMap<[&'static str; 3], u64>>,
 }
@@ -26,6 +27,17 @@ impl Tally {
     /// A session came to play.
     pub(crate) fn began(&self) {
         self.began.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A set of permissions was worked out.
+    pub(crate) fn resolved(&self) {
+        self.resolved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were.
+    #[cfg(test)]
+    pub(crate) fn resolved_in_all(&self) -> u64 {
+        self.resolved.load(Ordering::Relaxed)
     }
 
     /// A connection ended by trouble.
@@ -42,6 +54,7 @@ impl Tally {
 pub(crate) fn export(node: &Arc<Node>, cipher: Vec<Arc<Counters>>) {
     let meter = meter();
     sessions(&meter, node);
+    permissions(&meter, node.tally.clone());
     connections(&meter, node.tally.clone());
     encryption(&meter, cipher.into());
 }
@@ -64,6 +77,14 @@ fn sessions(meter: &Meter, node: &Arc<Node>) {
                 observer.observe(node.players().into(), &[]);
             }
         })
+        .build();
+}
+
+fn permissions(meter: &Meter, tally: Arc<Tally>) {
+    let resolved = meter.u64_observable_counter(names::PERMISSIONS_RESOLVED).with_unit("{set}");
+    resolved
+        .with_description("Sets of permissions that were worked out, each for one or more players")
+        .with_callback(move |observer| observer.observe(tally.resolved.load(Ordering::Relaxed), &[]))
         .build();
 }
 

@@ -46,6 +46,7 @@ impl ModInfos {
             ShownMods::Backends => {}
         }
         let snapshot = node.snapshot.load_full()?;
+        // Who pings is not known, so not where it may go: the first that somebody may.
         let backend = snapshot.route(host, |_| true).usable().next().cloned()?;
         let slot = self.slot(&snapshot, &backend.name);
         let deadline = Instant::now() + PATIENCE;

@@ -12,6 +12,7 @@ use crate::backend::BUDGET_UNIT;
 use crate::config::Config;
 use crate::metrics::Tally;
 use crate::mod_info::ModInfos;
+use crate::permissions::Rules;
 use crate::registry::Registry;
 
 /// A node: what its listeners, sessions and control client share. Readers never lock.
@@ -22,6 +23,8 @@ pub struct Node {
     pub config: Config,
     /// What it runs on; `None` until the control plane has sent the first snapshot.
     pub snapshot: ArcSwapOption<Snapshot>,
+    /// What its players' permissions are resolved by: a part of the snapshot.
+    pub(crate) rules: ArcSwapOption<Rules>,
     /// Cancelled once there is a snapshot.
     pub in_force: CancellationToken,
     /// Its live sessions.
@@ -50,6 +53,7 @@ impl Node {
             transfer_budget: Arc::new(Semaphore::new(budget.min(Semaphore::MAX_PERMITS))),
             config,
             snapshot: ArcSwapOption::empty(),
+            rules: ArcSwapOption::empty(),
             in_force: CancellationToken::new(),
             registry: Arc::default(),
             players_elsewhere: AtomicU32::new(0),
@@ -61,7 +65,8 @@ impl Node {
     }
 
     /// Puts a snapshot in force for everything that begins from here on.
-    pub fn put_in_force(&self, snapshot: Snapshot) {
+    pub fn put_in_force(&self, mut snapshot: Snapshot) {
+        self.rules.store(Some(Rules::follow(self.rules.load_full(), &mut snapshot)));
         self.snapshot.store(Some(Arc::new(snapshot)));
         self.in_force.cancel();
     }

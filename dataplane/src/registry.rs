@@ -9,6 +9,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::permissions::{Known, Permissions, Slot};
+
 /// Commands that wait for one session; one more is refused as `session_busy`.
 const QUEUE: usize = 16;
 
@@ -84,6 +86,8 @@ pub(crate) struct Live {
     pub(crate) after: Vec<Uuid>,
     /// Dropped when this session has ended.
     pub(crate) waiters: Vec<oneshot::Sender<()>>,
+    /// What its player has, as the control plane tells it.
+    permissions: Slot,
     /// Gets what the control plane says to its claim.
     pub(crate) answer: Option<oneshot::Sender<v1::ClaimAnswer>>,
 }
@@ -154,6 +158,8 @@ pub struct Registration {
     /// The commands for this session; their end means that it is to end: the node shuts down ([`Registry::close`]), or it is
     /// displaced ([`Registration::is_displaced`]).
     pub commands: mpsc::Receiver<SessionCommand>,
+    /// What its player may do.
+    pub permissions: Permissions,
 }
 
 impl Registry {
@@ -168,10 +174,20 @@ impl Registry {
             state.by_player.insert(player, id);
         }
         let commands_in = (!state.closed).then_some(sender);
-        let live =
-            Live { claim, session: None, commands: commands_in, displaced: false, told: false, after, waiters: Vec::new(), answer: None };
+        let permissions = Permissions::default();
+        let live = Live {
+            claim,
+            session: None,
+            commands: commands_in,
+            displaced: false,
+            told: false,
+            after,
+            waiters: Vec::new(),
+            permissions: permissions.slot().clone(),
+            answer: None,
+        };
         state.live.insert(id, live);
-        Registration { registry: self.clone(), id, reason: "not_admitted", commands }
+        Registration { registry: self.clone(), id, reason: "not_admitted", commands, permissions }
     }
 
     /// Ends the stream of commands of every session there is or will be: to a session, its end means that the node shuts down.
@@ -199,6 +215,7 @@ impl Registry {
         let (mut sessions, mut claims) = (Vec::new(), Vec::new());
         for live in state.live.values_mut() {
             live.told = true;
+            Known::forget_revision(&live.permissions);
             match &live.session {
                 Some(session) => sessions.push(session.clone()),
                 None => claims.push(live.claim.clone()),
@@ -233,6 +250,18 @@ impl Registry {
         set.into_iter().chain(ended).map(|event| v1::SessionEvent { event: Some(event) }).collect()
     }
 
+    /// The control plane tells what a player has. A session of it that has been displaced needs it no more.
+    pub(crate) fn set_permissions(&self, permissions: v1::UserPermissions) {
+        let Some((uuid, known)) = Known::read(permissions) else { return };
+        let state = self.lock();
+        let session = state.by_player.get(&uuid.to_string()).and_then(|id| state.live.get(id));
+        let slot = session.map(|session| session.permissions.clone());
+        drop(state);
+        if let Some(slot) = slot {
+            known.put_into(&slot);
+        }
+    }
+
     /// Whether a control-plane replica hears of these sessions now: it has answered this node's Hello, and the stream stands.
     pub fn is_attached(&self) -> bool {
         self.attached.load(Ordering::Relaxed)
@@ -263,6 +292,7 @@ impl Registry {
 impl Registration {
     /// The session comes into play. When it started is the time of its claim.
     pub fn begin(&mut self, session: v1::Session) {
+        self.permissions.moved(&session.backend);
         let mut guard = self.registry.lock();
         let state = &mut *guard;
         if let Some(live) = state.live.get_mut(&self.id) {
@@ -275,7 +305,8 @@ impl Registration {
     }
 
     /// The player is on this backend now.
-    pub fn moved(&self, backend: &str) {
+    pub fn moved(&mut self, backend: &str) {
+        self.permissions.moved(backend);
         let mut state = self.registry.lock();
         if let Some(session) = state.live.get_mut(&self.id).and_then(|live| live.session.as_mut()) {
             session.backend = backend.to_owned();

@@ -87,7 +87,11 @@ impl Agent {
                 }
                 Vec::new()
             }
-            Down::Permissions(_) | Down::Heartbeat(_) => Vec::new(),
+            Down::Permissions(permissions) => {
+                self.node.registry.set_permissions(permissions);
+                Vec::new()
+            }
+            Down::Heartbeat(_) => Vec::new(),
         })
     }
 
@@ -113,7 +117,13 @@ impl Agent {
         match push.validate(held.as_deref()) {
             Ok(snapshot) => {
                 let ack = v1::Revision::from(&snapshot.revision);
-                tracing::info!(revision = %snapshot.revision, backends = snapshot.backends.len(), routes = snapshot.routes.len(), "snapshot in force");
+                tracing::info!(
+                    revision = %snapshot.revision,
+                    backends = snapshot.backends.len(),
+                    routes = snapshot.routes.len(),
+                    groups = snapshot.groups.len(),
+                    "snapshot in force"
+                );
                 // In force first, acknowledged after.
                 self.node.put_in_force(snapshot);
                 self.refused = None;

@@ -51,10 +51,12 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
         Some(Action::Message(message)) if message.text.len() <= MAX_TEXT => {
             (message.session_id, SessionCommand::Message { text: message.text, reply })
         }
-        Some(Action::Kick(_) | Action::Message(_)) => {
+        Some(Action::Check(check)) if check.permission.len() <= MAX_TEXT => {
+            (check.session_id, SessionCommand::Check { permission: check.permission, reply })
+        }
+        Some(Action::Kick(_) | Action::Message(_) | Action::Check(_)) => {
             return Dispatched::Ended(failed("bad_command", format!("The text is longer than {MAX_TEXT} bytes.")));
         }
-        Some(Action::Check(check)) => (check.session_id, SessionCommand::Check { permission: check.permission, reply }),
         Some(Action::Drain(drain)) => return Dispatched::Ended(set_drained(node, drain.drained)),
         None => {
             let detail = "This node does not know that kind of command: is it older than the control plane?".to_owned();

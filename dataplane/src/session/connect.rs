@@ -32,16 +32,22 @@ pub(super) async fn first_backend(
     registration: &mut Registration,
     deadline: Instant,
 ) -> Result<(String, Entered), Turned> {
-    let decision = snapshot.route(&player.host, |_| false);
+    let decision = snapshot.route(&player.host, registration.permissions.entry(node));
     if decision.route.is_none() {
         let text = format!("There is no server for {:?} on this network.", decision.host);
         return Err(Turned::new(Phase::Connect, Side::Control, Kind::Refused, &text));
     }
     let usable: Vec<_> = decision.usable().collect();
     if usable.is_empty() {
-        let why = match decision.candidates.iter().any(|candidate| candidate.why == Usable::Drained) {
-            true => "No server takes new players at the moment.",
-            false => "No server is set up for this address.",
+        let any = |why| decision.candidates.iter().any(|candidate| candidate.why == why);
+        let why = if any(Usable::Drained) {
+            "No server takes new players at the moment."
+        } else if !any(Usable::Restricted) {
+            "No server is set up for this address."
+        } else if registration.permissions.are_known(node) {
+            "You do not have permission to join this server."
+        } else {
+            "This network cannot tell at the moment whether you have permission to join this server. Please try again later."
         };
         return Err(Turned::new(Phase::Connect, Side::Control, Kind::Refused, why));
     }

@@ -32,7 +32,7 @@ use tokio::time::{Instant, Sleep};
 use self::clocks::{Quiet, TICK};
 use self::leaving::Leaving;
 use self::state::State;
-use self::transfer::Moving;
+use self::transfer::{Moving, Wish};
 use super::claim::DISPLACED;
 use crate::backend::Player;
 use crate::conn::{self, Conn};
@@ -263,14 +263,12 @@ impl Play {
 
     fn command(&mut self, command: SessionCommand) -> Option<End> {
         match command {
-            SessionCommand::Transfer { to, as_player: _, traceparent, deadline, reply } => {
-                self.start_transfer(to, &traceparent, deadline, reply);
+            SessionCommand::Transfer { to, as_player, traceparent, deadline, reply } => {
+                self.start_transfer(Wish { to, as_player }, &traceparent, deadline, reply);
                 None
             }
-            SessionCommand::Check { permission: _, reply } => {
-                let mut outcome = ok();
-                outcome.result.set_answer(v1::PermissionAnswer::Unavailable);
-                let _ = reply.send(outcome);
+            SessionCommand::Check { permission, reply } => {
+                let _ = reply.send(self.check(&permission));
                 None
             }
             SessionCommand::Kick { reason, reply } => {
@@ -289,6 +287,17 @@ impl Play {
                 None
             }
         }
+    }
+
+    /// The answer to a check, and the contexts that it was made in.
+    fn check(&mut self, permission: &str) -> Outcome {
+        let answer = self.registration.permissions.check(&self.node, permission);
+        let contexts = self.registration.permissions.contexts(&self.node);
+        let contexts: Vec<_> = contexts.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let mut outcome = ok();
+        outcome.result.set_answer(answer.into());
+        outcome.result.detail = contexts.join(" ");
+        outcome
     }
 
     /// Whether frames of the node's own may be put into the player's stream now.

@@ -38,6 +38,8 @@ pub const SESSIONS_BEGAN: &str = "moonbridge.sessions.began";
 pub const CONNECTIONS_FAILED: &str = "moonbridge.connections.failed";
 /// Players on the whole network, as shown in the server list.
 pub const NETWORK_PLAYERS: &str = "moonbridge.network.players";
+/// Counter: sets of permissions that were worked out, each for one or more players of a worker.
+pub const PERMISSIONS_RESOLVED: &str = "moonbridge.permissions.resolved";
 /// Counter, bytes: what was encrypted for players.
 pub const CIPHER_BYTES: &str = "moonbridge.cipher.bytes";
 /// Counter, nanoseconds: the time that encrypting them took.

@@ -96,7 +96,8 @@ impl Play {
     pub(super) fn start_fallback(&mut self, old: Option<TcpStream>) -> Option<End> {
         let lost: &[String] = self.unstable.as_ref().map_or(&[], |unstable| &unstable.names);
         let snapshot = self.node.snapshot.load();
-        let route = snapshot.as_ref().map(|snapshot| snapshot.route(&self.facts.host, |_| false));
+        let may_enter = self.registration.permissions.entry(&self.node);
+        let route = snapshot.as_ref().map(|snapshot| snapshot.route(&self.facts.host, may_enter));
         let usable = route.iter().flat_map(|route| route.usable()).filter(|backend| !lost.contains(&backend.name));
         let tries = self.node.config.limits.fallback_tries.saturating_sub(lost.len().saturating_sub(1));
         let rest = Rest { backends: usable.take(tries).cloned().collect(), deadline: Instant::now() + self.node.config.timeouts.transfer };

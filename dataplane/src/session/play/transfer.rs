@@ -74,9 +74,16 @@ pub(super) enum Cause {
     Fallback(Rest),
 }
 
+/// Where a player is to go.
+pub(super) struct Wish {
+    pub(super) to: String,
+    /// The player goes there itself: a restricted backend wants its permission. An admin may send anybody anywhere.
+    pub(super) as_player: bool,
+}
+
 /// A transfer that was asked for.
 pub(super) struct Request {
-    to: String,
+    wish: Wish,
     traceparent: String,
     /// The cutover is written by then or not at all.
     pub(super) deadline: Instant,
@@ -103,12 +110,12 @@ impl Moving {
 
 impl Play {
     /// Starts a transfer, or says why not.
-    pub(super) fn start_transfer(&mut self, to: String, traceparent: &str, deadline: Option<Instant>, reply: oneshot::Sender<Outcome>) {
+    pub(super) fn start_transfer(&mut self, wish: Wish, traceparent: &str, deadline: Option<Instant>, reply: oneshot::Sender<Outcome>) {
         let began = SystemTime::now();
         let own = Instant::now() + self.node.config.timeouts.transfer;
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
-        let request = Request { to, traceparent: traceparent.to_owned(), deadline, reply, began };
-        match self.candidate_for(&request.to) {
+        let request = Request { wish, traceparent: traceparent.to_owned(), deadline, reply, began };
+        match self.candidate_for(&request.wish) {
             Ok(backend) if self.state.forge.is_handshaking() => {
                 self.moving = Moving::Waiting(request, backend);
                 self.set_timer(Instant::now());
@@ -118,7 +125,8 @@ impl Play {
         }
     }
 
-    fn candidate_for(&self, to: &str) -> Result<Arc<Backend>, (&'static str, String)> {
+    fn candidate_for(&mut self, wish: &Wish) -> Result<Arc<Backend>, (&'static str, String)> {
+        let to = wish.to.as_str();
         if !matches!(self.moving, Moving::Nowhere) || self.lost.is_some() || self.replaying.is_some() {
             return Err(("transfer_in_progress", "this player is being moved already: wait for that to end".into()));
         }
@@ -128,13 +136,40 @@ impl Play {
         let Some(snapshot) = self.node.snapshot.load_full() else {
             return Err(("unknown_backend", "this node has no backends yet".into()));
         };
-        let candidate = snapshot.candidate(to, |_| true);
+        let may_enter = self.registration.permissions.entry(&self.node);
+        let candidate = snapshot.candidate(to, |backend| !wish.as_player || may_enter(backend));
         match (candidate.why, candidate.backend) {
             (Usable::Ok, Some(backend)) => Ok(backend),
             (Usable::Drained, _) => {
                 Err(("backend_drained", format!("{to} is drained and takes no players: `moonbridge backend undrain {to}` first")))
             }
+            (Usable::Restricted, Some(backend)) => Err(self.not_permitted(&backend)),
             _ => Err(("unknown_backend", format!("there is no backend {to}: `moonbridge backend list` shows those there are"))),
+        }
+    }
+
+    fn not_permitted(&mut self, backend: &Backend) -> (&'static str, String) {
+        let (to, player, permission) = (&backend.name, &self.facts.name, backend.permission());
+        let detail = match self.registration.permissions.are_known(&self.node) {
+            true => format!(
+                "{to} is restricted and {player} does not have the permission {permission}: `moonbridge permission user {player} set {permission}` grants it"
+            ),
+            false => format!(
+                "{to} is restricted, and this node has not been told yet whether {player} has the permission {permission}: try again once the node is attached to the control plane (`moonbridge node list`)"
+            ),
+        };
+        ("not_permitted", detail)
+    }
+
+    /// The player's permission may have been taken away while the candidate was entered, or the backend been restricted.
+    fn still_permitted(&mut self, cause: &Cause) -> Result<(), (&'static str, String)> {
+        let Cause::Request(Request { wish: Wish { to, as_player: true }, .. }) = cause else { return Ok(()) };
+        let backend = self.node.snapshot.load().as_ref().and_then(|snapshot| snapshot.backends.get(to).cloned());
+        match backend {
+            Some(backend) if backend.restricted && !self.registration.permissions.entry(&self.node)(&backend) => {
+                Err(self.not_permitted(&backend))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -202,7 +237,7 @@ impl Play {
     fn not_taken(&mut self, cause: Cause, refusal: Refusal) -> Option<End> {
         match cause {
             Cause::Request(request) => {
-                let detail = format!("{} did not take the player: {}", request.to, refusal.detail);
+                let detail = format!("{} did not take the player: {}", request.wish.to, refusal.detail);
                 let steps = Steps { began: Some(request.began), connected: refusal.connected, ..Steps::default() };
                 self.tell(request, failed(refusal.reason, detail), steps);
                 if self.lost.is_some() { self.start_fallback(None) } else { None }
@@ -214,6 +249,9 @@ impl Play {
     /// Both directions stand at a frame boundary: cut over, unless the player turns out not to be movable.
     pub(super) fn paused(&mut self) -> Option<End> {
         let Moving::Pausing { cause, arrived, since, .. } = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return None };
+        if let Err((reason, detail)) = self.still_permitted(&cause) {
+            return self.stay(cause, *arrived, since, reason, detail);
+        }
         match self.lead(&arrived) {
             Ok(lead) => {
                 self.cut_over(cause, *arrived, since, lead);
@@ -278,7 +316,7 @@ impl Play {
 
     /// Tells whoever asked how the transfer ended.
     pub(super) fn tell(&mut self, request: Request, mut outcome: Outcome, steps: Steps) {
-        let Request { to, traceparent, reply, began, .. } = request;
+        let Request { wish: Wish { to, .. }, traceparent, reply, began, .. } = request;
         let on = self.current.as_ref().map(|current| current.name.as_str()).unwrap_or_default();
         let (reason, detail) = (&outcome.result.reason, &outcome.result.detail);
         tracing::info!(session = %self.context.id, player = self.facts.name, to, on, reason, detail, "transfer ended");

@@ -1,0 +1,107 @@
+//! A player's resolved permissions, for as long as they stand; on each worker, players with the same share one.
+//!
+//! Most players have no nodes of their own, or one group. So a worker keeps in mind what it has resolved lately: a change of the group
+//! that a thousand players inherit is resolved once for each backend they are on.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use moonbridge_permissions::{Resolved, User, resolve as resolve_alone};
+
+use super::rules::{Base, Rules};
+use crate::metrics::Tally;
+
+/// Sets that a worker keeps in mind.
+const KEPT: usize = 256;
+
+/// Players with more nodes than these are hardly like another.
+const ALIKE: usize = 8;
+
+thread_local! {
+    /// Each is kept in being by the sessions that use it.
+    static LATELY: RefCell<Vec<(Weak<Resolved>, Basis)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A resolved set.
+pub(super) struct Set {
+    resolved: Arc<Resolved>,
+    basis: Basis,
+}
+
+/// What a set was made from.
+#[derive(Clone)]
+struct Basis {
+    user: Arc<User>,
+    backend: Option<Arc<str>>,
+    base: Arc<Base>,
+    /// By these it stands. Weak: a session that asks nothing for long is not to hold groups that have gone.
+    rules: Weak<Rules>,
+}
+
+/// What this user has on this backend.
+pub(super) fn resolve(user: &Arc<User>, backend: Option<&Arc<str>>, rules: &Arc<Rules>, now: &impl Fn() -> i64, tally: &Tally) -> Set {
+    let basis = Basis { user: user.clone(), backend: backend.cloned(), base: rules.base.clone(), rules: Arc::downgrade(rules) };
+    let resolve = || {
+        tally.resolved();
+        let Base { tracks, settings } = &*rules.base;
+        Arc::new(resolve_alone(user, &rules.groups, tracks, settings, &settings.contexts(backend.map(|backend| &**backend)), now()))
+    };
+    if user.nodes.len() > ALIKE {
+        return Set { resolved: resolve(), basis };
+    }
+    let resolved = LATELY.with_borrow_mut(|lately| {
+        lately.retain(|(resolved, _)| resolved.strong_count() > 0);
+        if let Some(place) = lately.iter().position(|(_, known)| known.is_like(&basis)) {
+            let (resolved, known) = &mut lately[place];
+            if let Some(resolved) = resolved.upgrade().filter(|resolved| known.stands(resolved, rules, now)) {
+                return resolved;
+            }
+            lately.remove(place);
+        }
+        if lately.len() == KEPT {
+            lately.remove(0);
+        }
+        let resolved = resolve();
+        lately.push((Arc::downgrade(&resolved), basis.clone()));
+        resolved
+    });
+    Set { resolved, basis }
+}
+
+impl Set {
+    pub(super) fn resolved(&self) -> &Arc<Resolved> {
+        &self.resolved
+    }
+
+    /// Whether it is this user's on this backend.
+    pub(super) fn is_of(&self, user: &Arc<User>, backend: Option<&Arc<str>>) -> bool {
+        Arc::ptr_eq(&self.basis.user, user) && self.basis.backend.as_ref() == backend
+    }
+
+    /// Whether it would come out the same by these rules, at this time.
+    pub(super) fn stands(&mut self, rules: &Arc<Rules>, now: &impl Fn() -> i64) -> bool {
+        self.basis.stands(&self.resolved, rules, now)
+    }
+}
+
+impl Basis {
+    fn stands(&mut self, resolved: &Resolved, rules: &Arc<Rules>, now: &impl Fn() -> i64) -> bool {
+        if resolved.valid_until().is_some_and(|until| now() >= until) {
+            return false;
+        }
+        if std::ptr::eq(self.rules.as_ptr(), Arc::as_ptr(rules)) {
+            return true;
+        }
+        let stands = Arc::ptr_eq(&self.base, &rules.base) && resolved.is_current(&rules.groups);
+        if stands {
+            self.rules = Arc::downgrade(rules);
+        }
+        stands
+    }
+
+    /// Whether what is made from it is as good for the other.
+    fn is_like(&self, other: &Basis) -> bool {
+        let has = |basis: &Basis| (basis.user.primary_group.clone(), basis.backend.clone());
+        has(self) == has(other) && self.user.nodes == other.user.nodes
+    }
+}
