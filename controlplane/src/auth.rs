@@ -1,27 +1,95 @@
-//! The token that every call must carry, where one is configured.
+//! Who may call: every call shows a token, where one is configured, and its role must allow the call ([`roles`]).
+//!
+//! The token of the replica's own configuration is an admin's; the others are in the store ([`crate::tokens`]). A stored token that is
+//! revoked or expires ends the streams that are open with it, too.
 
+mod open;
+pub(crate) mod roles;
+
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use moonbridge_proto::v1::Role;
 use subtle::ConstantTimeEq;
-use tonic::service::Interceptor;
-use tonic::{Request, Status};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, Request, Response};
+use tonic::codegen::{BoxFuture, Context, Poll, Service};
+use tonic::server::NamedService;
 
-/// Lets calls pass that carry the token; all, if there is none.
-#[derive(Clone)]
-pub(crate) struct Auth {
-    token: Option<Arc<str>>,
+use self::open::WhileHeld;
+use crate::tokens::{Holder, Tokens};
+
+/// Who calls, as the audit names it, and what it may do. Every request that reaches a service has one among its extensions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) name: Arc<str>,
+    pub(crate) role: Role,
 }
 
-impl Auth {
-    pub(crate) fn new(token: Option<String>) -> Self {
-        Self { token: token.map(Into::into) }
+/// The names of callers that no stored token may have.
+pub(crate) const RESERVED: [&str; 3] = [CONFIGURED, ANYONE, CONFIGURATION];
+/// Whoever has the token of the replica's configuration.
+const CONFIGURED: &str = "configured";
+/// Whoever calls a replica that asks for no token.
+const ANYONE: &str = "anyone";
+/// The replica itself, which enters what its configuration says.
+const CONFIGURATION: &str = "configuration";
+
+impl Caller {
+    fn admin(name: &str) -> Self {
+        Self { name: name.into(), role: Role::Admin }
+    }
+
+    /// Whether this is a replica that asks nobody for a token.
+    pub(crate) fn is_anyone(&self) -> bool {
+        // No stored token has this name.
+        &*self.name == ANYONE
+    }
+
+    /// The replica itself, at its start.
+    pub(crate) fn configuration() -> Self {
+        Self::admin(CONFIGURATION)
     }
 }
 
-impl Interceptor for Auth {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let Some(token) = &self.token else { return Ok(request) };
-        let Some(given) = request.metadata().get("authorization") else {
+/// Who sent this request.
+pub(crate) fn caller<T>(request: &tonic::Request<T>) -> Caller {
+    let caller = request.extensions().get::<Caller>();
+    // None comes by without one; if it did, it should be able to do nothing in anybody's name.
+    caller.cloned().unwrap_or_else(|| Caller { name: "unknown".into(), role: Role::Unspecified })
+}
+
+/// Lets calls pass that show a token whose role allows them; all, if no token is configured.
+#[derive(Clone)]
+pub(crate) struct Auth {
+    configured: Option<Arc<str>>,
+    tokens: Arc<Tokens>,
+}
+
+impl Auth {
+    pub(crate) fn new(configured: Option<Arc<str>>, tokens: Arc<Tokens>) -> Self {
+        Self { configured, tokens }
+    }
+
+    /// Who calls, and, with a token of the store, its holder.
+    fn admit(&self, path: &str, headers: &HeaderMap) -> Result<(Caller, Option<Holder>), Status> {
+        let (caller, holder) = self.identify(headers)?;
+        let Some(needed) = roles::needed(path) else {
+            return Err(Status::unimplemented(format!("this control plane knows no call {path}")));
+        };
+        if caller.role < needed {
+            let (name, has, needed) = (&caller.name, roles::name(caller.role), roles::name(needed));
+            return Err(Status::permission_denied(format!(
+                "the token {name} has the role {has}, and this call needs {needed}: ask an admin for another (`moonbridge token create`)"
+            )));
+        }
+        Ok((caller, holder))
+    }
+
+    fn identify(&self, headers: &HeaderMap) -> Result<(Caller, Option<Holder>), Status> {
+        let Some(configured) = &self.configured else { return Ok((Caller::admin(ANYONE), None)) };
+        let Some(given) = headers.get("authorization") else {
             return Err(Status::unauthenticated(
                 "this control plane asks for a token: give it with --token-file FILE or MOONBRIDGE_TOKEN_FILE (nodes: token_file)",
             ));
@@ -31,38 +99,68 @@ impl Interceptor for Auth {
             Some(scheme) if scheme.eq_ignore_ascii_case(b"bearer ") => &given[7..],
             _ => return Err(Status::unauthenticated("authorization: expected \"Bearer TOKEN\"")),
         };
-        if bool::from(given.ct_eq(token.as_bytes())) {
-            Ok(request)
-        } else {
-            Err(Status::unauthenticated(
-                "the token is another than this control plane's: check --token-file or MOONBRIDGE_TOKEN_FILE (nodes: token_file)",
-            ))
+        if bool::from(given.ct_eq(configured.as_bytes())) {
+            return Ok((Caller::admin(CONFIGURED), None));
+        }
+        let Some(holder) = self.tokens.holder(given) else {
+            return Err(Status::unauthenticated(
+                "the token is none of this control plane's, or was revoked: check --token-file or MOONBRIDGE_TOKEN_FILE (nodes: token_file)",
+            ));
+        };
+        match holder.refusal() {
+            Some(refusal) => Err(refusal),
+            None => Ok((holder.caller().clone(), Some(holder))),
+        }
+    }
+}
+
+/// A service whose every call passes [`Auth`] first. An interceptor would not do: it does not see which call it is.
+#[derive(Clone)]
+pub(crate) struct Guarded<S> {
+    service: S,
+    auth: Auth,
+}
+
+impl<S> Guarded<S> {
+    pub(crate) fn new(service: S, auth: Auth) -> Self {
+        Self { service, auth }
+    }
+}
+
+impl<S: NamedService> NamedService for Guarded<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Guarded<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        match self.auth.admit(request.uri().path(), request.headers()) {
+            Ok((caller, holder)) => {
+                request.extensions_mut().insert(caller);
+                let answer = self.service.call(request);
+                Box::pin(async move {
+                    let answer = answer.await?;
+                    Ok(match holder {
+                        Some(holder) => answer.map(|body| Body::new(WhileHeld::new(body, holder))),
+                        None => answer,
+                    })
+                })
+            }
+            Err(refusal) => Box::pin(std::future::ready(Ok(refusal.into_http()))),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(token: Option<&str>, header: Option<&'static str>) -> Result<(), String> {
-        let mut request = Request::new(());
-        if let Some(header) = header {
-            request.metadata_mut().insert("authorization", header.parse().expect("a header"));
-        }
-        Auth::new(token.map(str::to_owned)).call(request).map(|_| ()).map_err(|status| status.message().to_owned())
-    }
-
-    #[test]
-    fn only_the_token_passes_and_refusals_say_which_option_to_give() {
-        assert_eq!(call(None, None), Ok(()));
-        assert_eq!(call(Some("secret"), Some("Bearer secret")), Ok(()));
-        assert_eq!(call(Some("secret"), Some("bearer secret")), Ok(()));
-        for wrong in [None, Some("Bearer secre"), Some("Bearer secrets"), Some("Bearer "), Some("")] {
-            let refusal = call(Some("secret"), wrong).expect_err("refused");
-            assert!(refusal.contains("token") || refusal.contains("Bearer"), "{refusal}");
-            assert!(!refusal.contains("secret"), "{refusal}");
-        }
-        assert!(call(Some("secret"), None).expect_err("refused").contains("--token-file"));
-    }
-}
+mod tests;

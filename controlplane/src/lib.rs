@@ -8,6 +8,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod admin;
+mod audit;
 mod auth;
 mod commands;
 pub mod config;
@@ -22,6 +23,7 @@ mod serve;
 mod snapshots;
 mod status;
 pub mod store;
+mod tokens;
 
 pub use config::Config;
 

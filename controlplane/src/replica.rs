@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit;
 use crate::commands::{self, Commands, sweeper};
 use crate::follow::follow;
 use crate::keys;
@@ -14,6 +15,7 @@ use crate::permissions::users::Users;
 use crate::presence::{self, Presence};
 use crate::snapshots::{Resources, Snapshots};
 use crate::store::Store;
+use crate::tokens::{self, Tokens};
 
 /// A replica: its store, and its views of it.
 pub(crate) struct Replica {
@@ -24,6 +26,7 @@ pub(crate) struct Replica {
     pub(crate) presence: Arc<Presence>,
     pub(crate) commands: Arc<Commands>,
     pub(crate) users: Arc<Users>,
+    pub(crate) tokens: Arc<Tokens>,
     /// The streams of nodes that this replica has.
     pub(crate) attached: Attached,
     pub(crate) shutdown: CancellationToken,
@@ -39,6 +42,7 @@ impl Replica {
             presence: Presence::new(),
             commands: Commands::new(),
             users: Users::new(),
+            tokens: Tokens::new(),
             attached: Attached::default(),
             shutdown,
         })
@@ -52,6 +56,8 @@ impl Replica {
         tasks.spawn(follow(self.store.clone(), keys::COMMANDS, commands::Follower(self.commands.clone()), self.shutdown.clone()));
         let replica = self.clone();
         tasks.spawn(async move { replica.users.follow(&*replica.store, replica.shutdown.clone()).await });
+        tasks.spawn(follow(self.store.clone(), keys::TOKENS, tokens::Follower(self.tokens.clone()), self.shutdown.clone()));
+        tasks.spawn(audit::keep(self.store.clone(), self.shutdown.clone()));
         let replica = self.clone();
         tasks.spawn(async move {
             let (store, shutdown) = (&*replica.store, replica.shutdown.clone());
@@ -59,9 +65,10 @@ impl Replica {
         });
     }
 
-    /// Waits until there is a snapshot and presence is known; false at shutdown.
+    /// Waits until there is a snapshot, and presence and tokens are known; false at shutdown.
     pub(crate) async fn synced(&self) -> bool {
         let synced = async {
+            self.tokens.caught_up(1).await;
             let (mut snapshot, mut presence) = (self.snapshots.subscribe(), self.presence.synced());
             snapshot.wait_for(Option::is_some).await.is_ok() && presence.wait_for(|synced| *synced).await.is_ok()
         };

@@ -9,8 +9,11 @@ use moonbridge_proto::v1;
 use prost::Message;
 use tonic::Status;
 
+use crate::audit::{self, describe};
+use crate::auth::Caller;
 use crate::follow::list_all;
 use crate::keys;
+use crate::replica::Replica;
 use crate::snapshots::{self, snapshot_of};
 use crate::status;
 use crate::store::{Change, Committed, Compare, Entry, MAX_OPERATIONS, Store, Txn};
@@ -25,29 +28,39 @@ const _: () = assert!(MAX_ROUTE_BACKENDS + 2 <= MAX_OPERATIONS);
 struct Plan<T> {
     compares: Vec<Compare>,
     changes: Vec<Change>,
+    /// What the audit says of it.
+    entry: audit::Entry,
     value: T,
 }
 
 /// The attempts of one change.
-#[derive(Default)]
-struct Attempts(u32);
+struct Attempts<'a> {
+    replica: &'a Replica,
+    caller: &'a Caller,
+    made: u32,
+}
 
-impl Attempts {
+impl<'a> Attempts<'a> {
+    fn new(replica: &'a Replica, caller: &'a Caller) -> Self {
+        Self { replica, caller, made: 0 }
+    }
+
     /// Makes the planned change; `None` if somebody got in between and it has to be planned anew.
-    async fn commit<T>(&mut self, store: &dyn Store, plan: Plan<T>) -> Result<Option<T>, Status> {
-        let Plan { compares, mut changes, value } = plan;
+    async fn commit<T>(&mut self, plan: Plan<T>) -> Result<Option<T>, Status> {
+        let Plan { compares, mut changes, entry, value } = plan;
         if changes.is_empty() {
             return Ok(Some(value));
         }
         changes.push(Change::Put { key: keys::RESOURCES_REVISION.to_owned(), value: Vec::new(), lease: 0 });
-        if let Committed::Yes(_) = store.txn(Txn { compares, changes }).await.map_err(status::change)? {
+        changes.push(entry.change(self.caller, &self.replica.name));
+        if let Committed::Yes(_) = self.replica.store.txn(Txn { compares, changes }).await.map_err(status::change)? {
             return Ok(Some(value));
         }
-        self.0 += 1;
-        if self.0 == ATTEMPTS {
+        self.made += 1;
+        if self.made == ATTEMPTS {
             return Err(Status::aborted("others keep changing the same resources: try again"));
         }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..=5 << self.0.min(5)))).await;
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..=5 << self.made.min(5)))).await;
         Ok(None)
     }
 }
@@ -66,8 +79,9 @@ pub(crate) async fn backend(store: &dyn Store, name: &str) -> Result<Option<v1::
     }
 }
 
-/// Adds or replaces a backend. Where it is to have a token and none is given, the one it has stays.
-pub(crate) async fn set_backend(store: &dyn Store, given: &v1::Backend, keep_drained: bool) -> Result<v1::Backend, Status> {
+/// Adds or replaces a backend; with `keep_marks` one that is there stays drained and restricted as it is. Where it is to have a token
+/// and none is given, the one it has stays.
+pub(crate) async fn set_backend(replica: &Replica, caller: &Caller, given: &v1::Backend, keep_marks: bool) -> Result<v1::Backend, Status> {
     let keeps_token = given.forwarding() == v1::Forwarding::Bungeeguard && given.forwarding_token.is_empty();
     let valid = |backend: v1::Backend| Backend::try_from(backend).map_err(|mistakes| invalid("backend", mistakes));
     // What is wrong apart from the token is said before the store is asked.
@@ -76,9 +90,9 @@ pub(crate) async fn set_backend(store: &dyn Store, given: &v1::Backend, keep_dra
         false => given.clone(),
     })?;
     let key = keys::backend(&backend.name);
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(replica, caller);
     loop {
-        let old = store.get(&key).await.map_err(status::store)?;
+        let old = replica.store.get(&key).await.map_err(status::store)?;
         // One that cannot be read is replaced.
         let known = old.as_ref().and_then(|old| decode::<v1::Backend>(old).ok());
         if keeps_token {
@@ -86,43 +100,65 @@ pub(crate) async fn set_backend(store: &dyn Store, given: &v1::Backend, keep_dra
             backend = valid(v1::Backend { forwarding_token, ..given.clone() })?;
         }
         let mut new = v1::Backend::from(&backend);
-        if let (true, Some(known)) = (keep_drained, known) {
-            new.drained = known.drained;
+        if let (true, Some(known)) = (keep_marks, &known) {
+            (new.drained, new.restricted) = (known.drained, known.restricted);
         }
-        if let Some(value) = attempts.commit(store, replace(&key, old.as_ref(), new)).await? {
+        let entry = describe::backend("backend.set", &new.name, known.as_ref(), Some(&new));
+        if let Some(value) = attempts.commit(replace(&key, old.as_ref(), new, entry)).await? {
             return Ok(value);
         }
     }
 }
 
 /// Marks a backend as drained, or not.
-pub(crate) async fn drain_backend(store: &dyn Store, name: &str, drained: bool) -> Result<v1::Backend, Status> {
+pub(crate) async fn drain_backend(replica: &Replica, caller: &Caller, name: &str, drained: bool) -> Result<v1::Backend, Status> {
+    let what = if drained { "backend.drain" } else { "backend.undrain" };
+    mark_backend(replica, caller, what, name, |backend| backend.drained = drained).await
+}
+
+/// Marks a backend as restricted, or not.
+pub(crate) async fn restrict_backend(replica: &Replica, caller: &Caller, name: &str, restricted: bool) -> Result<v1::Backend, Status> {
+    let what = if restricted { "backend.restrict" } else { "backend.unrestrict" };
+    mark_backend(replica, caller, what, name, |backend| backend.restricted = restricted).await
+}
+
+async fn mark_backend(
+    replica: &Replica,
+    caller: &Caller,
+    what: &'static str,
+    name: &str,
+    mark: impl Fn(&mut v1::Backend),
+) -> Result<v1::Backend, Status> {
     let key = keys::backend(name);
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(replica, caller);
     loop {
-        let old = store.get(&key).await.map_err(status::store)?.ok_or_else(|| no_backend(name))?;
-        let new = v1::Backend { drained, ..decode(&old)? };
-        if let Some(value) = attempts.commit(store, replace(&key, Some(&old), new)).await? {
+        let old = replica.store.get(&key).await.map_err(status::store)?.ok_or_else(|| no_backend(name))?;
+        let known: v1::Backend = decode(&old)?;
+        let mut new = known.clone();
+        mark(&mut new);
+        let entry = describe::backend(what, name, Some(&known), Some(&new));
+        if let Some(value) = attempts.commit(replace(&key, Some(&old), new, entry)).await? {
             return Ok(value);
         }
     }
 }
 
 /// Removes a backend; with `force` from the routes too, without it only if no route names it.
-pub(crate) async fn remove_backend(store: &dyn Store, name: &str, force: bool) -> Result<(), Status> {
-    let mut attempts = Attempts::default();
+pub(crate) async fn remove_backend(replica: &Replica, caller: &Caller, name: &str, force: bool) -> Result<(), Status> {
+    let mut attempts = Attempts::new(replica, caller);
     loop {
-        let (entries, _) = list_all(store, keys::RESOURCES).await.map_err(status::store)?;
+        let (entries, _) = list_all(&*replica.store, keys::RESOURCES).await.map_err(status::store)?;
         let key = keys::backend(name);
-        if !entries.iter().any(|entry| entry.key == key) {
-            return Err(no_backend(name));
-        }
+        let Some(old) = entries.iter().find(|entry| entry.key == key) else { return Err(no_backend(name)) };
+        let mut record = describe::backend("backend.remove", name, decode(old).ok().as_ref(), None);
         let mut changes = vec![Change::Delete(key)];
         let mut hosts = Vec::new();
         for entry in entries.iter().filter(|entry| entry.key.starts_with(keys::ROUTES)) {
             let mut route: v1::Route = decode(entry)?;
             if route.backends.iter().any(|backend| backend == name) {
+                let before = route.clone();
                 route.backends.retain(|backend| backend != name);
+                describe::also_route(&mut record, &before, &route);
                 changes.push(Change::Put { key: entry.key.clone(), value: route.encode_to_vec(), lease: 0 });
                 hosts.push((route.host, route.backends.is_empty()));
             }
@@ -141,7 +177,8 @@ pub(crate) async fn remove_backend(store: &dyn Store, name: &str, force: bool) -
                  (`moonbridge route remove`) first"
             )));
         }
-        if changes.len() >= MAX_OPERATIONS {
+        // The revision and the record of the audit come on top.
+        if changes.len() + 2 > MAX_OPERATIONS {
             return Err(Status::failed_precondition(format!(
                 "{} routes name the backend {name}, too many for one step: change some of them first (`moonbridge route set`)",
                 hosts.len()
@@ -149,22 +186,21 @@ pub(crate) async fn remove_backend(store: &dyn Store, name: &str, force: bool) -
         }
         // No resource at all has changed since the listing.
         let revision = entries.iter().find(|entry| entry.key == keys::RESOURCES_REVISION);
-        if let Some(value) =
-            attempts.commit(store, Plan { compares: vec![unchanged(keys::RESOURCES_REVISION, revision)], changes, value: () }).await?
-        {
+        let compares = vec![unchanged(keys::RESOURCES_REVISION, revision)];
+        if let Some(value) = attempts.commit(Plan { compares, changes, entry: record, value: () }).await? {
             return Ok(value);
         }
     }
 }
 
 /// Adds or replaces a route. Its backends must exist.
-pub(crate) async fn set_route(store: &dyn Store, route: &Route) -> Result<v1::Route, Status> {
+pub(crate) async fn set_route(replica: &Replica, caller: &Caller, route: &Route) -> Result<v1::Route, Status> {
     let names: BTreeSet<&str> = route.backends.iter().map(String::as_str).collect();
     let key = keys::route(&route.host);
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(replica, caller);
     loop {
         for name in &names {
-            if store.get(&keys::backend(name)).await.map_err(status::store)?.is_none() {
+            if replica.store.get(&keys::backend(name)).await.map_err(status::store)?.is_none() {
                 return Err(Status::failed_precondition(format!(
                     "the route {} names the backend {name}, which does not exist: add it with `moonbridge backend set {name} --address \
                      HOST:PORT`",
@@ -172,26 +208,28 @@ pub(crate) async fn set_route(store: &dyn Store, route: &Route) -> Result<v1::Ro
                 )));
             }
         }
-        let old = store.get(&key).await.map_err(status::store)?;
-        let mut plan = replace(&key, old.as_ref(), v1::Route::from(route));
+        let old = replica.store.get(&key).await.map_err(status::store)?;
+        let known = old.as_ref().and_then(|old| decode(old).ok());
+        let new = v1::Route::from(route);
+        let entry = describe::route("route.set", &route.host, known.as_ref(), Some(&new));
+        let mut plan = replace(&key, old.as_ref(), new, entry);
         plan.compares.extend(names.iter().map(|name| Compare::Present(keys::backend(name))));
-        if let Some(value) = attempts.commit(store, plan).await? {
+        if let Some(value) = attempts.commit(plan).await? {
             return Ok(value);
         }
     }
 }
 
 /// Removes a route.
-pub(crate) async fn remove_route(store: &dyn Store, host: &str) -> Result<(), Status> {
+pub(crate) async fn remove_route(replica: &Replica, caller: &Caller, host: &str) -> Result<(), Status> {
     let key = keys::route(host);
-    let mut attempts = Attempts::default();
+    let mut attempts = Attempts::new(replica, caller);
     loop {
-        let old = store.get(&key).await.map_err(status::store)?;
+        let old = replica.store.get(&key).await.map_err(status::store)?;
         let old = old.ok_or_else(|| Status::not_found(format!("there is no route {host:?}: see `moonbridge route list`")))?;
-        if let Some(value) = attempts
-            .commit(store, Plan { compares: vec![unchanged(&key, Some(&old))], changes: vec![Change::Delete(key.clone())], value: () })
-            .await?
-        {
+        let entry = describe::route("route.remove", host, decode(&old).ok().as_ref(), None);
+        let (compares, changes) = (vec![unchanged(&key, Some(&old))], vec![Change::Delete(key.clone())]);
+        if let Some(value) = attempts.commit(Plan { compares, changes, entry, value: () }).await? {
             return Ok(value);
         }
     }
@@ -204,26 +242,28 @@ pub(crate) async fn settings(store: &dyn Store) -> Result<v1::Settings, Status> 
 }
 
 /// Changes the settings: `edit` gets them as they are.
-pub(crate) async fn change_settings(store: &dyn Store, edit: impl Fn(&mut v1::Settings)) -> Result<v1::Settings, Status> {
-    let mut attempts = Attempts::default();
+pub(crate) async fn change_settings(replica: &Replica, caller: &Caller, edit: impl Fn(&mut v1::Settings)) -> Result<v1::Settings, Status> {
+    let mut attempts = Attempts::new(replica, caller);
     loop {
-        let old = store.get(keys::SETTINGS).await.map_err(status::store)?;
-        let mut new = old.as_ref().map_or_else(|| Ok(v1::Settings::from(&Settings::default())), decode)?;
+        let old = replica.store.get(keys::SETTINGS).await.map_err(status::store)?;
+        let known = old.as_ref().map_or_else(|| Ok(v1::Settings::from(&Settings::default())), decode)?;
+        let mut new = known.clone();
         edit(&mut new);
-        if let Some(value) = attempts.commit(store, replace(keys::SETTINGS, old.as_ref(), new)).await? {
+        let entry = describe::settings(&known, &new);
+        if let Some(value) = attempts.commit(replace(keys::SETTINGS, old.as_ref(), new, entry)).await? {
             return Ok(value);
         }
     }
 }
 
 /// The plan that makes a key's value this one; empty if it is.
-fn replace<T: Message>(key: &str, old: Option<&Entry>, new: T) -> Plan<T> {
+fn replace<T: Message>(key: &str, old: Option<&Entry>, new: T, entry: audit::Entry) -> Plan<T> {
     let value = new.encode_to_vec();
     let changes = match old {
         Some(old) if old.value == value => Vec::new(),
         _ => vec![Change::Put { key: key.to_owned(), value, lease: 0 }],
     };
-    Plan { compares: vec![unchanged(key, old)], changes, value: new }
+    Plan { compares: vec![unchanged(key, old)], changes, entry, value: new }
 }
 
 fn unchanged(key: &str, entry: Option<&Entry>) -> Compare {

@@ -17,13 +17,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tonic::codegen::InterceptedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use crate::Ready;
 use crate::admin::Admin;
-use crate::auth::Auth;
+use crate::auth::{Auth, Caller, Guarded};
 use crate::config::{Config, SettingsConfig, StoreConfig, read_favicon};
 use crate::nodes::Nodes;
 use crate::replica::Replica;
@@ -67,7 +66,7 @@ pub(crate) async fn run(config: Config, shutdown: CancellationToken, ready: ones
     // Kept open while the store is opened anew: who connects meanwhile waits.
     let listener = listener.into_std()?;
 
-    let mut service = Service { server, listener, listen, settings, auth: Auth::new(token), ready: Some(ready) };
+    let mut service = Service { server, listener, listen, settings, token: token.map(Into::into), ready: Some(ready) };
     let mut lost = None;
     while let Some(store) = open(&config, lost.as_deref(), &shutdown).await? {
         let id = store.id().to_owned();
@@ -84,7 +83,7 @@ struct Service {
     listener: std::net::TcpListener,
     listen: SocketAddr,
     settings: Option<Given>,
-    auth: Auth,
+    token: Option<Arc<str>>,
     ready: Option<oneshot::Sender<Ready>>,
 }
 
@@ -122,7 +121,7 @@ impl Service {
             return Ok(());
         }
         if let Some(settings) = &self.settings {
-            let written = resources::change_settings(&*replica.store, |current| settings.apply(current)).await;
+            let written = resources::change_settings(replica, &Caller::configuration(), |current| settings.apply(current)).await;
             written.context("cannot write the settings")?;
         }
         let listener = TcpListener::from_std(self.listener.try_clone()?)?;
@@ -131,16 +130,15 @@ impl Service {
             // Nobody may wait for it.
             let _ = ready.send(Ready { listen: self.listen });
         }
-        serve(self.server.clone(), listener, replica, self.auth.clone()).await
+        serve(self.server.clone(), listener, replica, Auth::new(self.token.clone(), replica.tokens.clone())).await
     }
 }
 
 async fn serve(mut server: Server, listener: TcpListener, replica: &Arc<Replica>, auth: Auth) -> anyhow::Result<()> {
-    let admin =
-        InterceptedService::new(AdminServiceServer::new(Admin(replica.clone())).max_decoding_message_size(MAX_MESSAGE), auth.clone());
-    let nodes = InterceptedService::new(NodeServiceServer::new(Nodes(replica.clone())).max_decoding_message_size(MAX_MESSAGE), auth);
+    let admin = AdminServiceServer::new(Admin(replica.clone())).max_decoding_message_size(MAX_MESSAGE);
+    let nodes = NodeServiceServer::new(Nodes(replica.clone())).max_decoding_message_size(MAX_MESSAGE);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(TCP_KEEPALIVE));
-    let router = server.add_service(admin).add_service(nodes);
+    let router = server.add_service(Guarded::new(admin, auth.clone())).add_service(Guarded::new(nodes, auth));
     let serving = router.serve_with_incoming_shutdown(incoming, replica.shutdown.clone().cancelled_owned());
     let overtime = async {
         replica.shutdown.cancelled().await;

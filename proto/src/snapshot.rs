@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use moonbridge_permissions::{Groups, Settings as PermissionSettings, Tracks};
 
-pub use backend::{Address, AddressError, Backend, MAX_NAME};
+pub use backend::{Address, AddressError, Backend, MAX_NAME, name_problem};
 pub use forwarding::{Forwarding, ForwardingToken, ForwardingTokenError};
 pub use permissions::{read_contexts, temporary_add, write_contexts};
 pub use route::{MAX_ROUTE_BACKENDS, MAX_ROUTE_HOST, OnKick, Route};

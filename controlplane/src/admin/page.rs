@@ -15,7 +15,18 @@ const READ: usize = 1_000;
 pub(super) async fn page<T: Message + Default>(
     store: &dyn Store,
     prefix: &str,
+    at: (u32, &str),
+    keep: impl Fn(&T) -> bool,
+) -> Result<(Vec<T>, String), Status> {
+    page_while(store, prefix, at, |_| true, keep).await
+}
+
+/// The same of a listing that is over with the first value that is not `within`.
+pub(super) async fn page_while<T: Message + Default>(
+    store: &dyn Store,
+    prefix: &str,
     (size, token): (u32, &str),
+    within: impl Fn(&T) -> bool,
     keep: impl Fn(&T) -> bool,
 ) -> Result<(Vec<T>, String), Status> {
     let size = match usize::try_from(size).unwrap_or(MOST) {
@@ -32,6 +43,7 @@ pub(super) async fn page<T: Message + Default>(
         for entry in read.entries {
             left -= 1;
             match T::decode(&*entry.value) {
+                Ok(value) if !within(&value) => return Ok((values, String::new())),
                 Ok(value) if keep(&value) => values.push(value),
                 Ok(_) => {}
                 Err(error) => tracing::error!(key = entry.key, %error, "this record in the store cannot be read"),

@@ -8,6 +8,7 @@ use prost::Message;
 use tonic::Status;
 
 use super::page::page;
+use crate::auth::Caller;
 use crate::commands::{self, sweeper};
 use crate::follow::list_all;
 use crate::presence::{find_players, is_player, is_shown};
@@ -23,7 +24,7 @@ pub(super) async fn list_nodes(replica: &Replica, request: v1::ListNodesRequest)
     Ok(v1::ListNodesResponse { nodes, next_page_token })
 }
 
-pub(super) async fn drain_node(replica: &Replica, request: v1::DrainNodeRequest) -> Result<v1::Command, Status> {
+pub(super) async fn drain_node(replica: &Replica, caller: &Caller, request: v1::DrainNodeRequest) -> Result<v1::Command, Status> {
     status::bounded("node", &request.node, 256)?;
     let (entries, _) = list_all(&*replica.store, keys::NODES).await.map_err(status::store)?;
     let nodes = entries.iter().filter_map(|entry| v1::Node::decode(&*entry.value).ok());
@@ -41,6 +42,7 @@ pub(super) async fn drain_node(replica: &Replica, request: v1::DrainNodeRequest)
         }
     };
     let action = Action::Drain(v1::DrainAction { drained: request.drained });
+    tracing::info!(by = %caller.name, node = node.name, drained = request.drained, "node to be drained or undrained");
     carry_out(replica, &node.id, action, "").await
 }
 
@@ -57,18 +59,20 @@ pub(super) async fn list_players(replica: &Replica, request: v1::ListPlayersRequ
     Ok(v1::ListPlayersResponse { players, next_page_token })
 }
 
-pub(super) async fn kick_player(replica: &Replica, request: v1::KickPlayerRequest) -> Result<v1::Command, Status> {
+pub(super) async fn kick_player(replica: &Replica, caller: &Caller, request: v1::KickPlayerRequest) -> Result<v1::Command, Status> {
     if request.reason.len() > MAX_TEXT {
         return Err(Status::invalid_argument(format!("reason: expected at most {MAX_TEXT} bytes, got {}", request.reason.len())));
     }
     let session = player(replica, &request.player).await?;
+    tracing::info!(by = %caller.name, player = session.player, "player to be kicked");
     let action = v1::KickAction { session_id: session.id, player: session.player, reason: request.reason };
     carry_out(replica, &session.node_id, Action::Kick(action), &request.traceparent).await
 }
 
-pub(super) async fn message_player(replica: &Replica, request: v1::MessagePlayerRequest) -> Result<v1::Command, Status> {
+pub(super) async fn message_player(replica: &Replica, caller: &Caller, request: v1::MessagePlayerRequest) -> Result<v1::Command, Status> {
     status::bounded("text", &request.text, MAX_TEXT)?;
     let session = player(replica, &request.player).await?;
+    tracing::info!(by = %caller.name, player = session.player, "player to be sent a message");
     let action = v1::MessageAction { session_id: session.id, player: session.player, text: request.text };
     carry_out(replica, &session.node_id, Action::Message(action), &request.traceparent).await
 }

@@ -6,6 +6,7 @@ use moonbridge_proto::v1;
 use tonic::Status;
 
 use super::page::page;
+use crate::auth::Caller;
 use crate::keys;
 use crate::replica::Replica;
 use crate::resources::{self, invalid};
@@ -20,22 +21,36 @@ pub(super) async fn list_backends(replica: &Replica, request: v1::ListBackendsRe
     Ok(v1::ListBackendsResponse { backends: backends.collect(), next_page_token })
 }
 
-pub(super) async fn set_backend(replica: &Replica, request: v1::SetBackendRequest) -> Result<v1::Backend, Status> {
+pub(super) async fn set_backend(replica: &Replica, caller: &Caller, request: v1::SetBackendRequest) -> Result<v1::Backend, Status> {
     let raw = request.backend.ok_or_else(|| missing("backend"))?;
-    let backend = resources::set_backend(&*replica.store, &raw, request.keep_drained).await?;
-    tracing::info!(backend = backend.name, address = backend.address, "backend set");
+    let backend = resources::set_backend(replica, caller, &raw, request.keep_drained).await?;
+    tracing::info!(by = %caller.name, backend = backend.name, address = backend.address, "backend set");
     Ok(without_token(backend))
 }
 
-pub(super) async fn remove_backend(replica: &Replica, request: v1::RemoveBackendRequest) -> Result<v1::RemoveBackendResponse, Status> {
-    resources::remove_backend(&*replica.store, &request.name, request.force).await?;
-    tracing::info!(backend = request.name, force = request.force, "backend removed");
+pub(super) async fn remove_backend(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::RemoveBackendRequest,
+) -> Result<v1::RemoveBackendResponse, Status> {
+    resources::remove_backend(replica, caller, &request.name, request.force).await?;
+    tracing::info!(by = %caller.name, backend = request.name, force = request.force, "backend removed");
     Ok(v1::RemoveBackendResponse {})
 }
 
-pub(super) async fn drain_backend(replica: &Replica, request: v1::DrainBackendRequest) -> Result<v1::Backend, Status> {
-    let backend = resources::drain_backend(&*replica.store, &request.name, request.drained).await?;
-    tracing::info!(backend = backend.name, drained = backend.drained, "backend drained or undrained");
+pub(super) async fn drain_backend(replica: &Replica, caller: &Caller, request: v1::DrainBackendRequest) -> Result<v1::Backend, Status> {
+    let backend = resources::drain_backend(replica, caller, &request.name, request.drained).await?;
+    tracing::info!(by = %caller.name, backend = backend.name, drained = backend.drained, "backend drained or undrained");
+    Ok(without_token(backend))
+}
+
+pub(super) async fn restrict_backend(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::RestrictBackendRequest,
+) -> Result<v1::Backend, Status> {
+    let backend = resources::restrict_backend(replica, caller, &request.name, request.restricted).await?;
+    tracing::info!(by = %caller.name, backend = backend.name, restricted = backend.restricted, "backend restricted or unrestricted");
     Ok(without_token(backend))
 }
 
@@ -45,22 +60,26 @@ pub(super) async fn list_routes(replica: &Replica, request: v1::ListRoutesReques
     Ok(v1::ListRoutesResponse { routes, next_page_token })
 }
 
-pub(super) async fn set_route(replica: &Replica, request: v1::SetRouteRequest) -> Result<v1::Route, Status> {
+pub(super) async fn set_route(replica: &Replica, caller: &Caller, request: v1::SetRouteRequest) -> Result<v1::Route, Status> {
     let raw = request.route.ok_or_else(|| missing("route"))?;
     if names_port(&raw.host) {
         let problem = format!("route.host: expected a host name without a port, got {:?}: players are routed by the name alone", raw.host);
         return Err(Status::invalid_argument(problem));
     }
     let route = Route::try_from(raw).map_err(|mistakes| invalid("route", mistakes))?;
-    let route = resources::set_route(&*replica.store, &route).await?;
-    tracing::info!(host = route.host, backends = route.backends.join(","), "route set");
+    let route = resources::set_route(replica, caller, &route).await?;
+    tracing::info!(by = %caller.name, host = route.host, backends = route.backends.join(","), "route set");
     Ok(route)
 }
 
-pub(super) async fn remove_route(replica: &Replica, request: v1::RemoveRouteRequest) -> Result<v1::RemoveRouteResponse, Status> {
+pub(super) async fn remove_route(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::RemoveRouteRequest,
+) -> Result<v1::RemoveRouteResponse, Status> {
     let host = normalise_host(&request.host);
-    resources::remove_route(&*replica.store, &host).await?;
-    tracing::info!(host, "route removed");
+    resources::remove_route(replica, caller, &host).await?;
+    tracing::info!(by = %caller.name, host, "route removed");
     Ok(v1::RemoveRouteResponse {})
 }
 
@@ -70,12 +89,12 @@ pub(super) async fn test_route(replica: &Replica, request: v1::TestRouteRequest)
     Ok((&snapshot.route(&request.host, |_| false)).into())
 }
 
-pub(super) async fn set_settings(replica: &Replica, request: v1::SetSettingsRequest) -> Result<v1::Settings, Status> {
+pub(super) async fn set_settings(replica: &Replica, caller: &Caller, request: v1::SetSettingsRequest) -> Result<v1::Settings, Status> {
     let raw = request.settings.ok_or_else(|| missing("settings"))?;
     let settings = Settings::try_from(raw).map_err(|mistakes| invalid("settings", mistakes))?;
     let settings = v1::Settings::from(&settings);
-    let settings = resources::change_settings(&*replica.store, |current| current.clone_from(&settings)).await?;
-    tracing::info!(max_players = settings.max_players, "settings set");
+    let settings = resources::change_settings(replica, caller, |current| current.clone_from(&settings)).await?;
+    tracing::info!(by = %caller.name, max_players = settings.max_players, "settings set");
     Ok(settings)
 }
 

@@ -9,6 +9,7 @@ use tonic::Status;
 
 use super::MAX_ORIGIN;
 use super::players::checked_traceparent;
+use crate::auth::Caller;
 use crate::commands;
 use crate::presence::find_players;
 use crate::replica::Replica;
@@ -21,7 +22,11 @@ const MAX_PLAYERS: usize = 1_000;
 /// Commands that have not ended: no more are made beyond it.
 const MAX_OPEN: usize = 100_000;
 
-pub(super) async fn start(replica: &Replica, request: v1::StartTransfersRequest) -> Result<v1::StartTransfersResponse, Status> {
+pub(super) async fn start(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::StartTransfersRequest,
+) -> Result<v1::StartTransfersResponse, Status> {
     let deadline = check(&request)?;
     let traceparent = checked_traceparent(&request.traceparent)?;
     if replica.commands.open_count() >= MAX_OPEN {
@@ -47,6 +52,7 @@ pub(super) async fn start(replica: &Replica, request: v1::StartTransfersRequest)
                 player: session.player.clone(),
                 from: session.backend.clone(),
                 to: request.to.clone(),
+                as_player: request.as_player,
             });
             made.push(commands::new(&session.node_id, action, &request.origin, traceparent, deadline, now));
         }
@@ -58,7 +64,7 @@ pub(super) async fn start(replica: &Replica, request: v1::StartTransfersRequest)
         Some(Action::Transfer(transfer)) => Some(offline(&transfer.player)),
         _ => None,
     }));
-    tracing::info!(to = request.to, commands = made.len(), refused = refused.len(), "transfers started");
+    tracing::info!(by = %caller.name, to = request.to, commands = made.len(), refused = refused.len(), "transfers started");
     Ok(v1::StartTransfersResponse { commands: made, refused })
 }
 

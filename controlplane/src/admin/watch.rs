@@ -34,10 +34,11 @@ pub(super) async fn list(replica: &Replica, request: v1::ListCommandsRequest) ->
         Some(Action::Kick(_)) => "kick",
         Some(Action::Message(_)) => "message",
         Some(Action::Drain(_)) => "drain",
+        Some(Action::Check(_)) => "check",
         None => "",
     };
-    if !["", "transfer", "kick", "message", "drain"].contains(&request.kind.as_str()) {
-        let problem = format!("kind: expected transfer, kick, message, drain or nothing, got {:?}", request.kind);
+    if !["", "transfer", "kick", "message", "drain", "check"].contains(&request.kind.as_str()) {
+        let problem = format!("kind: expected transfer, kick, message, drain, check or nothing, got {:?}", request.kind);
         return Err(Status::invalid_argument(problem));
     }
     let keep = |command: &v1::Command| request.kind.is_empty() || kind(command) == request.kind;

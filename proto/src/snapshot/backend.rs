@@ -90,8 +90,8 @@ fn is_host_name(host: &str) -> bool {
     !host.is_empty() && host.len() <= MAX_HOST && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// What is wrong with a backend's name, if anything.
-pub(super) fn name_problem(name: &str) -> Option<String> {
+/// What is wrong with the name of a backend (or of something else that is named like one), if anything.
+pub fn name_problem(name: &str) -> Option<String> {
     let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let good = name.len() <= MAX_NAME
         && name.bytes().next().is_some_and(letters)
