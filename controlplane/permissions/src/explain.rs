@@ -1,13 +1,19 @@
 //! How an answer comes about.
 
+mod matching;
+
 use crate::context::Contexts;
 use crate::holder::{Groups, Tracks, User};
-use crate::node::Node;
-use crate::resolve::Answer;
+use crate::node::{Node, lower};
+use crate::resolve::{Answer, Holder, Query, Walk};
 use crate::settings::Settings;
+use matching::Match;
 
-/// What about a node matched a permission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// So many nodes that did not decide are told of.
+const MOST_OTHERS: usize = 100;
+
+/// What about a node matched a permission; the earlier of these decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchedBy {
     /// Its key.
     Exact,
@@ -55,6 +61,44 @@ pub fn explain(
     now: i64,
     permission: &str,
 ) -> Explanation {
-    let _ = (user, groups, tracks, settings, contexts, now, permission);
-    todo!("helper A")
+    let query = Query { user, groups, tracks, settings, contexts, now };
+    let walk = Walk::of(&query);
+    let permission = lower(permission);
+    let mut found: Vec<Found<'_>> = Vec::new();
+    for &holder in walk.holders() {
+        for node in walk.nodes(holder) {
+            found.extend(Match::of(node, &permission, settings).map(|matched| Found { matched, node, holder }));
+        }
+    }
+    // Stable: of equal matches the first in the order of the walk comes first.
+    found.sort_by_key(|found| found.matched);
+    let deciding = found.iter().position(|found| query.applies(found.node)).map(|place| found.remove(place));
+    Explanation {
+        answer: deciding.as_ref().map(|found| found.node.value()).into(),
+        decided_by: deciding.map(|found| found.explained(&walk, "")),
+        others: found.iter().take(MOST_OTHERS).map(|found| found.explained(&walk, found.why_not(&query))).collect(),
+        holders: walk.holders().iter().filter_map(|holder| holder.group()).map(|group| group.name().to_string()).collect(),
+    }
+}
+
+struct Found<'a> {
+    matched: Match,
+    node: &'a Node,
+    holder: Holder<'a>,
+}
+
+impl Found<'_> {
+    fn why_not(&self, query: &Query<'_>) -> &'static str {
+        if self.node.has_expired(query.now) {
+            "expired"
+        } else if query.applies(self.node) {
+            "later"
+        } else {
+            "context"
+        }
+    }
+
+    fn explained(&self, walk: &Walk<'_>, why: &'static str) -> Explained {
+        Explained { node: self.node.clone(), matched_by: self.matched.by, path: walk.path(self.holder), why }
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::node::{MAX_NAME, Node};
+use crate::context::Contexts;
+use crate::node::{Kind, MAX_NAME, Node};
 use crate::track::Track;
 
 /// The group that everybody has.
@@ -21,6 +22,8 @@ pub type Tracks = BTreeMap<String, Arc<Track>>;
 pub struct Group {
     name: Arc<str>,
     nodes: Arc<[Node]>,
+    /// Where in `nodes` the first is that counts, and so on.
+    order: Arc<[usize]>,
 }
 
 /// What one player has of its own.
@@ -58,7 +61,10 @@ impl Group {
     /// # Errors
     /// If the name is none.
     pub fn new(group: &str, nodes: Vec<Node>) -> Result<Self, NameError> {
-        Ok(Self { name: name(group)?, nodes: nodes.into() })
+        let name = name(group)?;
+        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        order.sort_by(|&a, &b| nodes[a].precedence(&nodes[b]));
+        Ok(Self { name, nodes: nodes.into(), order: order.into() })
     }
 
     /// Its name, in lower case.
@@ -71,17 +77,63 @@ impl Group {
         &self.nodes
     }
 
-    /// The highest of its weights that has not expired.
+    /// Its nodes, in the order in which they count.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Node> {
+        self.order.iter().map(|&place| &self.nodes[place])
+    }
+
+    /// The highest of its weights that has not expired, wherever that applies and whatever its value is: LuckPerms asks for neither.
     pub fn weight(&self, now: i64) -> Option<i32> {
-        let _ = now;
-        todo!("helper A")
+        let weight = |node: &Node| match node.kind() {
+            Kind::Weight(weight) if !node.has_expired(now) => Some(*weight),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(weight).max()
     }
 
     /// Its display name, if it has one.
     pub fn display_name(&self, now: i64) -> Option<&str> {
-        let _ = now;
-        todo!("helper A")
+        self.in_order().find_map(|node| match node.kind() {
+            Kind::DisplayName(name) if node.value() && !node.has_expired(now) => Some(&**name),
+            _ => None,
+        })
     }
+}
+
+/// The way by which a group would inherit itself if it had this parent: from the group to itself. Where and until when groups inherit
+/// does not matter: a cycle that is not there yet is one all the same.
+pub fn makes_cycle(groups: &Groups, group: &str, parent: &str) -> Option<Vec<String>> {
+    let mut led_here: BTreeMap<&str, &str> = BTreeMap::from([(parent, group)]);
+    let mut next = vec![parent];
+    while let Some(current) = next.pop() {
+        if current == group {
+            return Some(way_back(&led_here, group));
+        }
+        for node in groups.get(current).map(|group| group.nodes()).unwrap_or_default() {
+            if let (Kind::Inheritance(parent), true) = (node.kind(), node.value())
+                && !led_here.contains_key(&**parent)
+            {
+                led_here.insert(parent, current);
+                next.push(parent);
+            }
+        }
+    }
+    None
+}
+
+/// Backwards from the group until it comes again.
+fn way_back(led_here: &BTreeMap<&str, &str>, group: &str) -> Vec<String> {
+    let mut way = vec![group.to_owned()];
+    let mut at = group;
+    while let Some(&before) = led_here.get(at) {
+        way.push(before.to_owned());
+        if before == group {
+            break;
+        }
+        at = before;
+    }
+    way.reverse();
+    way
 }
 
 /// Two groups are equal if names and nodes are.
@@ -97,5 +149,11 @@ impl User {
     /// A player of whom nothing is stored.
     pub fn unknown(uuid: Uuid) -> Self {
         Self { uuid, username: None, primary_group: None, nodes: Vec::new() }
+    }
+
+    /// Whether the user has the default group without a node that says so: as LuckPerms does when it loads a user, exactly if no other
+    /// group, existing or not, is inherited everywhere. A parent in a context does not count, nor does one that has expired.
+    pub(crate) fn has_default_implied(&self, now: i64) -> bool {
+        !self.nodes.iter().any(|node| node.is_parent_in(&Contexts::none(), now))
     }
 }

@@ -18,7 +18,7 @@ pub mod track;
 
 pub use context::Contexts;
 pub use explain::{Explained, Explanation, MatchedBy, explain};
-pub use holder::{DEFAULT_GROUP, Group, Groups, Tracks, User};
+pub use holder::{DEFAULT_GROUP, Group, Groups, Tracks, User, makes_cycle};
 pub use node::{Kind, Node, NodeError};
 pub use resolve::{Answer, Resolved, resolve};
 pub use settings::Settings;

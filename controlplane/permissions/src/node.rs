@@ -1,11 +1,20 @@
 //! Nodes: what a holder has, and which kind of thing that is.
 
+mod order;
+mod parse;
+mod pattern;
+mod shorthand;
+
+use std::fmt;
 use std::sync::Arc;
 
 use crate::context::Contexts;
+pub(crate) use parse::lower;
 
 /// The longest key of a permission, in characters (LuckPerms' column is that long).
 pub const MAX_PERMISSION: usize = 200;
+/// The longest key of anything else, in characters.
+pub const MAX_KEY: usize = 1000;
 /// The longest name of a group or track, in characters.
 pub const MAX_NAME: usize = 36;
 
@@ -13,6 +22,7 @@ pub const MAX_NAME: usize = 36;
 #[derive(Debug, Clone)]
 pub struct Node {
     key: Arc<str>,
+    lower: Arc<str>,
     kind: Kind,
     value: bool,
     contexts: Contexts,
@@ -29,14 +39,14 @@ pub enum Kind {
     Prefix(i32, Arc<str>),
     /// A suffix: priority and text.
     Suffix(i32, Arc<str>),
-    /// A meta key and its value.
+    /// A meta key, in lower case, and its value.
     Meta(Arc<str>, Arc<str>),
     /// A group's weight.
     Weight(i32),
     /// A group's display name.
     DisplayName(Arc<str>),
-    /// A permission by regular expression, which has to match the whole.
-    Regex(regex::Regex),
+    /// A permission by regular expression, which matches the whole of it or not at all.
+    Regex(Arc<regex::Regex>),
     /// A permission. These are all it stands for, in lower case: itself, and what its shorthand expands to.
     Permission(Arc<[Arc<str>]>),
 }
@@ -48,12 +58,21 @@ pub enum NodeError {
     /// The key is empty or only spaces.
     #[error("the key is empty")]
     Empty,
-    /// The key is too long.
+    /// The key of a permission is too long.
     #[error("the key has {0} characters; at most {MAX_PERMISSION} are allowed")]
     TooLong(usize),
+    /// The key of something else is too long.
+    #[error("the key has {0} characters; at most {MAX_KEY} are allowed")]
+    TextTooLong(usize),
     /// The group's name cannot be one.
     #[error("{0:?} cannot be a group's name: expected 1 to {MAX_NAME} characters without spaces")]
     GroupName(String),
+    /// The meta key is empty, or cannot be written.
+    #[error("{0:?} cannot be a meta key: expected at least one character, the last not a backslash")]
+    MetaKey(String),
+    /// The display name is empty.
+    #[error("the display name is empty")]
+    DisplayName,
     /// The regular expression cannot be used.
     #[error("the regular expression {pattern:?} cannot be used: {problem}")]
     Regex {
@@ -70,13 +89,39 @@ impl Node {
     /// # Errors
     /// If the key is none.
     pub fn new(key: &str, value: bool, contexts: Contexts, expiry: Option<i64>) -> Result<Self, NodeError> {
-        let _ = (key, value, contexts, expiry);
-        todo!("helper A")
+        let (key, kind) = parse::parse(key)?;
+        let lower = match &kind {
+            Kind::Permission(all) => all.first().cloned(),
+            _ => None,
+        };
+        let lower = lower.unwrap_or_else(|| parse::shared_lower(&key));
+        Ok(Self { key, lower, kind, value, contexts, expiry })
     }
 
-    /// The key as it was given.
+    /// That a user or group inherits a group, everywhere and for good.
+    pub(crate) fn inheritance(group: &Arc<str>) -> Self {
+        let key: Arc<str> = key::inheritance(group).into();
+        let kind = Kind::Inheritance(Arc::clone(group));
+        Self { lower: Arc::clone(&key), key, kind, value: true, contexts: Contexts::none(), expiry: None }
+    }
+
+    /// The key, spelt the one way in which two that mean the same are equal: `Group.Mod` is `group.mod`, `weight.007` is `weight.7`.
+    /// That of a permission is as it was given.
     pub fn key(&self) -> &Arc<str> {
         &self.key
+    }
+
+    /// The key in lower case, by which permissions are looked up.
+    pub(crate) fn lower(&self) -> &Arc<str> {
+        &self.lower
+    }
+
+    /// What its shorthand expands to, in lower case.
+    pub(crate) fn expanded(&self) -> &[Arc<str>] {
+        match &self.kind {
+            Kind::Permission(all) => all.get(1..).unwrap_or_default(),
+            _ => &[],
+        }
     }
 
     /// What it is.
@@ -104,6 +149,27 @@ impl Node {
         self.expiry.is_some_and(|expiry| expiry <= now)
     }
 
+    /// The same, until then.
+    pub(crate) fn until(&self, expiry: i64) -> Self {
+        Self { expiry: Some(expiry), ..self.clone() }
+    }
+
+    /// The same, elsewhere and until then.
+    pub(crate) fn within(self, contexts: Contexts, expiry: Option<i64>) -> Self {
+        Self { contexts, expiry, ..self }
+    }
+
+    /// Whether this says that a group is inherited in exactly these contexts.
+    pub(crate) fn is_parent_in(&self, contexts: &Contexts, now: i64) -> bool {
+        matches!(self.kind, Kind::Inheritance(_)) && self.value && self.contexts == *contexts && !self.has_expired(now)
+    }
+
+    /// Whether it is a permission that ends in a wildcard.
+    fn is_wildcard(&self) -> bool {
+        let is_one = |key: &str| matches!(key, "*" | "'*'") || (key.len() > 2 && key.ends_with(".*"));
+        matches!(self.kind, Kind::Permission(_)) && is_one(&self.key)
+    }
+
     /// Whether setting one replaces the other: same key and contexts.
     pub fn is_same(&self, other: &Node) -> bool {
         self.key == other.key && self.contexts == other.contexts
@@ -119,8 +185,27 @@ impl PartialEq for Node {
 
 impl Eq for Node {}
 
-/// Keys of nodes, escaped as LuckPerms escapes them.
+/// `moonbridge.server.vip = true (world=lobby) until 1790000000`
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.key, self.value)?;
+        for (i, (key, value)) in self.contexts.iter().enumerate() {
+            write!(f, "{}{key}={value}", if i == 0 { " (" } else { ", " })?;
+        }
+        if !self.contexts.is_empty() {
+            write!(f, ")")?;
+        }
+        match self.expiry {
+            Some(expiry) => write!(f, " until {expiry}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Keys of nodes, escaped as LuckPerms reads them.
 pub mod key {
+    use super::parse::{escape, lower};
+
     /// `group.NAME`
     pub fn inheritance(group: &str) -> String {
         format!("group.{}", group.to_lowercase())
@@ -128,20 +213,17 @@ pub mod key {
 
     /// `prefix.PRIORITY.TEXT`
     pub fn prefix(priority: i32, text: &str) -> String {
-        let _ = (priority, text);
-        todo!("helper A")
+        format!("prefix.{priority}.{}", escape(text))
     }
 
     /// `suffix.PRIORITY.TEXT`
     pub fn suffix(priority: i32, text: &str) -> String {
-        let _ = (priority, text);
-        todo!("helper A")
+        format!("suffix.{priority}.{}", escape(text))
     }
 
     /// `meta.KEY.VALUE`
     pub fn meta(key: &str, value: &str) -> String {
-        let _ = (key, value);
-        todo!("helper A")
+        format!("meta.{}.{}", escape(&lower(key)), escape(value))
     }
 
     /// `weight.NUMBER`

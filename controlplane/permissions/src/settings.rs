@@ -1,6 +1,7 @@
 //! What decides how permissions are resolved: the keys of LuckPerms' `config.yml` that change results.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 use crate::context::{Contexts, Satisfy};
@@ -205,15 +206,44 @@ impl FromStr for Element {
     type Err = ElementError;
 
     fn from_str(text: &str) -> Result<Self, ElementError> {
-        let _ = text;
-        todo!("helper A")
+        let lower = text.to_lowercase();
+        let parsed = ["highest", "lowest"].into_iter().find_map(|extreme| {
+            let of = Of::parse(lower.strip_prefix(extreme)?)?;
+            Some(Self { highest: extreme == "highest", of })
+        });
+        parsed.ok_or_else(|| ElementError(text.to_owned()))
+    }
+}
+
+impl Of {
+    /// What follows `highest` or `lowest`.
+    fn parse(text: &str) -> Option<Self> {
+        let named = |prefix: &str| text.strip_prefix(prefix).filter(|name| !name.is_empty()).map(str::to_owned);
+        match text {
+            "" => Some(Self::Any),
+            "_own" => Some(Self::Own),
+            "_inherited" => Some(Self::Inherited),
+            _ => named("_on_track_")
+                .map(Self::OnTrack)
+                .or_else(|| named("_not_on_track_").map(Self::NotOnTrack))
+                .or_else(|| named("_from_group_").map(Self::FromGroup))
+                .or_else(|| named("_not_from_group_").map(Self::NotFromGroup)),
+        }
     }
 }
 
 /// As it is read.
-impl std::fmt::Display for Element {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let _ = f;
-        todo!("helper A")
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.highest { "highest" } else { "lowest" })?;
+        match &self.of {
+            Of::Any => Ok(()),
+            Of::Own => f.write_str("_own"),
+            Of::Inherited => f.write_str("_inherited"),
+            Of::OnTrack(track) => write!(f, "_on_track_{track}"),
+            Of::NotOnTrack(track) => write!(f, "_not_on_track_{track}"),
+            Of::FromGroup(group) => write!(f, "_from_group_{group}"),
+            Of::NotFromGroup(group) => write!(f, "_not_from_group_{group}"),
+        }
     }
 }

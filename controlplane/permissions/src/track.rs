@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::context::Contexts;
-use crate::holder::{Groups, NameError, User, name};
+use crate::holder::{DEFAULT_GROUP, Groups, NameError, User, name};
+use crate::node::{Kind, Node};
 
 /// An order of groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +87,10 @@ impl Track {
 
 /// Moves a user one step along a track, in exactly these contexts; the user is as before if it fails.
 ///
+/// A step up from none of the track's groups leads to its first one, a step down from the first one off the track. Who has the default
+/// group only because everybody has is on it. Until when the user is on a group stays as it is, and the stored primary group goes along
+/// if it was the group that is left and there are no contexts: all as in LuckPerms.
+///
 /// # Errors
 /// If there is no step to make.
 pub fn step(
@@ -96,6 +101,61 @@ pub fn step(
     direction: Direction,
     now: i64,
 ) -> Result<Moved, TrackError> {
-    let _ = (user, track, groups, contexts, direction, now);
-    todo!("helper A")
+    let first = track.groups.first().ok_or_else(|| TrackError::Empty(track.name.to_string()))?;
+    let from = current(user, track, contexts, now)?;
+    let place = from.as_ref().and_then(|from| track.groups.iter().position(|group| group == from));
+    let to = match (direction, place) {
+        (Direction::Promote, None) => Some(first),
+        (Direction::Promote, Some(place)) => Some(track.groups.get(place + 1).ok_or_else(|| TrackError::End(track.name.to_string()))?),
+        (Direction::Demote, None) => return Err(TrackError::NotOnTrack(track.name.to_string())),
+        (Direction::Demote, Some(place)) => place.checked_sub(1).and_then(|below| track.groups.get(below)),
+    };
+    if let Some(missing) = to.filter(|group| !groups.contains_key(&***group)) {
+        return Err(TrackError::NoGroup(missing.to_string()));
+    }
+    replace_parent(user, from.as_ref(), to, contexts);
+    if let (Some(from), Some(to), true) = (&from, to, contexts.is_empty())
+        && **from == *user.primary_group.as_deref().unwrap_or(DEFAULT_GROUP)
+    {
+        user.primary_group = Some(Arc::clone(to));
+    }
+    Ok(Moved { from, to: to.cloned() })
+}
+
+/// The one group of the track that the user is on.
+fn current(user: &User, track: &Track, contexts: &Contexts, now: i64) -> Result<Option<Arc<str>>, TrackError> {
+    let parents = user.nodes.iter().filter(|node| node.is_parent_in(contexts, now));
+    let mut on: Vec<Arc<str>> = parents.filter_map(|node| node.group()).filter(|group| track.groups.contains(group)).cloned().collect();
+    if contexts.is_empty() && user.has_default_implied(now) {
+        on.extend(track.groups.iter().find(|group| ***group == *DEFAULT_GROUP).cloned());
+    }
+    on.sort();
+    on.dedup();
+    match on.len() {
+        0 | 1 => Ok(on.pop()),
+        _ => Err(TrackError::Ambiguous { track: track.name.to_string(), groups: on.join(", ") }),
+    }
+}
+
+/// The new parent takes the old one's place, if that is written down, and its expiry.
+fn replace_parent(user: &mut User, from: Option<&Arc<str>>, to: Option<&Arc<str>>, contexts: &Contexts) {
+    let is = |node: &Node, group: Option<&Arc<str>>| group.is_some() && node.group() == group && node.contexts() == contexts;
+    let old = user.nodes.iter().position(|node| is(node, from));
+    let expiry = old.and_then(|old| user.nodes[old].expiry());
+    // Whatever there is for the new parent is replaced, a denial of it too.
+    let place = user.nodes.iter().take(old.unwrap_or(user.nodes.len())).filter(|node| !is(node, to)).count();
+    user.nodes.retain(|node| !is(node, from) && !is(node, to));
+    if let Some(to) = to {
+        user.nodes.insert(place, Node::inheritance(to).within(contexts.clone(), expiry));
+    }
+}
+
+impl Node {
+    /// The group that it is about.
+    fn group(&self) -> Option<&Arc<str>> {
+        match self.kind() {
+            Kind::Inheritance(group) => Some(group),
+            _ => None,
+        }
+    }
 }

@@ -1,0 +1,79 @@
+//! `a.{b,c}.{1-3}`: several permissions in one key.
+
+use std::collections::BTreeSet;
+
+/// More results than this, and it is no shorthand.
+const MAX_RESULTS: usize = 1000;
+/// The same for a range from one to the other: so far apart they may be.
+const MAX_RANGE: u32 = 250;
+
+/// Too many results.
+struct TooMany;
+
+/// What a key expands to; nothing if it holds no group, or too much.
+///
+/// The order in which brackets pair is LuckPerms': the first that opens with the first that closes, curly ones before round ones.
+pub(super) fn expand(key: &str) -> BTreeSet<String> {
+    let mut results = BTreeSet::from([key.to_owned()]);
+    // Each round takes a pair of brackets out of every result that has one, so they come to an end.
+    loop {
+        let mut found = false;
+        let mut next = BTreeSet::new();
+        for text in &results {
+            match first_group(text) {
+                Some((before, between, after)) => {
+                    found = true;
+                    let Ok(alternatives) = alternatives(between) else { return BTreeSet::new() };
+                    next.extend(alternatives.iter().map(|alternative| format!("{before}{alternative}{after}")));
+                }
+                None => {
+                    next.insert(text.clone());
+                }
+            }
+            if next.len() > MAX_RESULTS {
+                return BTreeSet::new();
+            }
+        }
+        results = next;
+        if !found {
+            results.remove(key);
+            return results;
+        }
+    }
+}
+
+fn first_group(text: &str) -> Option<(&str, &str, &str)> {
+    let open = text.find('{').or_else(|| text.find('('))?;
+    let close = text.find('}').or_else(|| text.find(')'))?;
+    let between = text.get(open + 1..close)?;
+    Some((&text[..open], between, &text[close + 1..]))
+}
+
+/// A range of numbers, a range of characters, or a list.
+fn alternatives(between: &str) -> Result<Vec<String>, TooMany> {
+    if let Some((from, to)) = numbers(between) {
+        let (from, to) = (from.min(to), from.max(to));
+        return if from.abs_diff(to) > MAX_RANGE { Err(TooMany) } else { Ok((from..=to).map(|number| number.to_string()).collect()) };
+    }
+    if let Some((from, to)) = characters(between) {
+        let (from, to) = (from.min(to), from.max(to));
+        return if to as u32 - from as u32 > MAX_RANGE { Err(TooMany) } else { Ok((from..=to).map(String::from).collect()) };
+    }
+    if !between.contains([',', '|']) {
+        return Ok(vec![between.to_owned()]);
+    }
+    Ok(between.split([',', '|']).filter(|part| !part.is_empty()).map(str::to_owned).collect())
+}
+
+fn numbers(text: &str) -> Option<(i32, i32)> {
+    let (from, to) = text.split_once('-')?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
+
+fn characters(text: &str) -> Option<(char, char)> {
+    let mut chars = text.chars();
+    match (chars.next(), chars.next(), chars.next(), chars.next()) {
+        (Some(from), Some('-'), Some(to), None) => Some((from, to)),
+        _ => None,
+    }
+}
