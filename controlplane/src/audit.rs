@@ -67,3 +67,34 @@ fn bounded(mut lines: Vec<String>) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_list_stays_and_a_long_one_says_how_much_is_missing() {
+        let lines = |count: usize, length: usize| vec!["x".repeat(length); count];
+        assert_eq!(bounded(lines(MAX_LINES, 10)), lines(MAX_LINES, 10));
+        for (count, length) in [(MAX_LINES + 1, 10), (10_000, 10), (150, 1_000), (3, MAX_BYTES), (1, MAX_BYTES + 1)] {
+            let short = bounded(lines(count, length));
+            let kept = short.len() - 1;
+            assert!(short.len() <= MAX_LINES, "{count} of {length}");
+            assert_eq!(short.last().map(String::as_str), Some(&*format!("... and {} more", count - kept)));
+            assert!(kept * length <= MAX_BYTES, "{count} of {length}");
+        }
+    }
+
+    #[test]
+    fn a_record_says_who_and_where() {
+        let caller = Caller { name: "ada".into(), role: v1::Role::Operator };
+        let entry = Entry { what: "backend.drain", target: "backend lobby".to_owned(), before: vec!["a".to_owned()], after: vec!["b".to_owned()] };
+        let Change::Put { key, value, lease: 0 } = entry.change(&caller, "replica-1") else { panic!("a put") };
+        let record = v1::AuditRecord::decode(&*value).expect("a record");
+        assert_eq!(key, keys::audit(Uuid::try_parse(&record.id).expect("a UUID")));
+        assert_eq!((&*record.who, record.role(), &*record.replica), ("ada", v1::Role::Operator, "replica-1"));
+        assert_eq!((&*record.what, &*record.target), ("backend.drain", "backend lobby"));
+        assert_eq!((record.before, record.after), (vec!["a".to_owned()], vec!["b".to_owned()]));
+        assert!((now_ms() - record.unix_ms).abs() < 60_000);
+    }
+}

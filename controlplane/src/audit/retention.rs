@@ -68,3 +68,46 @@ async fn prune(store: &dyn Store, most: usize, oldest: i64) -> Result<usize, Sto
         list.after = last;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::{NoContext, Timestamp, Uuid};
+
+    use super::*;
+    use crate::follow::list_all;
+    use crate::store::embedded::Embedded;
+
+    /// A store with `count` records, a second apart, the newest from `newest` (in seconds since 1970).
+    async fn store(folder: &tempfile::TempDir, count: u64, newest: u64) -> Embedded {
+        let store = Embedded::open(folder.path()).expect("a store");
+        let seconds: Vec<_> = (newest - count + 1..=newest).collect();
+        for some in seconds.chunks(MAX_OPERATIONS) {
+            let put = |seconds: &u64| {
+                let id = Uuid::new_v7(Timestamp::from_unix(NoContext, *seconds, 0));
+                let record = v1::AuditRecord { unix_ms: *seconds as i64 * 1_000, ..v1::AuditRecord::default() };
+                Change::Put { key: keys::audit(id), value: record.encode_to_vec(), lease: 0 }
+            };
+            store.txn(Txn { compares: Vec::new(), changes: some.iter().map(put).collect() }).await.expect("stored");
+        }
+        store
+    }
+
+    /// The seconds of those that are left, newest first.
+    async fn left(store: &Embedded) -> Vec<i64> {
+        let (entries, _) = list_all(store, keys::AUDIT).await.expect("a listing");
+        entries.iter().map(|entry| v1::AuditRecord::decode(&*entry.value).expect("a record").unix_ms / 1_000).collect()
+    }
+
+    #[tokio::test]
+    async fn the_newest_records_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(&folder, 450, 1_450).await;
+        assert_eq!(prune(&store, 450, 0).await.expect("pruned"), 0);
+        assert_eq!(prune(&store, 250, 0).await.expect("pruned"), 200);
+        assert_eq!(left(&store).await, (1_201..=1_450).rev().collect::<Vec<_>>());
+        assert_eq!(prune(&store, 250, 1_300_000).await.expect("pruned"), 99);
+        assert_eq!(left(&store).await, (1_300..=1_450).rev().collect::<Vec<_>>());
+        assert_eq!(prune(&store, 0, 0).await.expect("pruned"), 151);
+        assert_eq!(prune(&store, 0, 0).await.expect("pruned"), 0);
+    }
+}

@@ -32,9 +32,9 @@ fn ask(configured: Option<&str>, header: Option<&str>, path: &str) -> Result<Cal
 
 #[test]
 fn only_a_token_passes_and_refusals_say_which_option_to_give() {
-    assert_eq!(ask(None, None, CHANGE), Ok(Caller::admin(ANYONE)));
-    assert_eq!(ask(Some("secret"), Some("Bearer secret"), CHANGE), Ok(Caller::admin(CONFIGURED)));
-    assert_eq!(ask(Some("secret"), Some("bearer secret"), ATTACH), Ok(Caller::admin(CONFIGURED)));
+    assert_eq!(ask(None, None, CHANGE).expect("allowed"), Caller::admin(ANYONE));
+    assert_eq!(ask(Some("secret"), Some("Bearer secret"), CHANGE).expect("allowed"), Caller::admin(CONFIGURED));
+    assert_eq!(ask(Some("secret"), Some("bearer secret"), ATTACH).expect("allowed"), Caller::admin(CONFIGURED));
     for wrong in [None, Some("Bearer secre"), Some("Bearer secrets"), Some("Bearer "), Some(""), Some("Bearer late")] {
         let refusal = ask(Some("secret"), wrong, LOOK).expect_err("refused");
         assert_eq!(refusal.code(), Code::Unauthenticated);
