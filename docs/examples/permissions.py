@@ -5,7 +5,7 @@
     PYTHONPATH=stubs python docs/examples/permissions.py check Ada moonbridge.server.vip
     PYTHONPATH=stubs python docs/examples/permissions.py watch
 
-docs/permissions.md describes the API; testing/tests/permissions_python.rs runs this file.
+docs/permissions.md describes the API; testing/tests/permissions/python.rs runs this file.
 """
 
 import argparse
