@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(registry.subscribe().0, [session(old)]);
         assert!(taken(&registry).is_empty(), "what subscribe gave is no change");
 
-        let (id, mover) = begin(&registry);
+        let (id, mut mover) = begin(&registry);
         mover.moved("arena");
         mover.moved("survival");
         leaver.ending("kicked");

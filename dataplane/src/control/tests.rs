@@ -158,7 +158,7 @@ async fn another_replica_gets_the_lease_the_revision_and_every_session() {
     let (mut call, _) = first.welcomed(42).await;
     call.send(snapshot(3, vec![backend("lobby")])).await;
     call.next().await;
-    let (id, registration) = running.session();
+    let (id, mut registration) = running.session();
     // The event is on its way or not: nobody acknowledges it, so the next Hello has it.
     call.fail(tonic::Status::unavailable("the replica stops")).await;
 
@@ -366,7 +366,7 @@ async fn session_events_come_in_numbered_batches_and_the_last_ones_are_waited_fo
     let (mut call, _) = replica.welcomed(1).await;
 
     // One event a session, however much happened to it within the moment.
-    let (first, first_registration) = running.session();
+    let (first, mut first_registration) = running.session();
     first_registration.moved("arena");
     let (second, second_registration) = running.session();
     let events = call.events().await;
@@ -408,7 +408,7 @@ async fn unacknowledged_events_cost_the_stream_and_do_not_hold_up_a_shutdown() {
     let mut replica = Replica::start().await;
     let pace = Pace { unacknowledged: Duration::from_millis(400), last_words: Duration::from_millis(100), ..quick() };
     let running = Running::start(vec![replica.url()], pace, |_| {});
-    let (_, registration) = running.session();
+    let (_, mut registration) = running.session();
     let (mut call, _) = replica.welcomed(1).await;
     registration.moved("arena");
     // It speaks, but does not acknowledge.

@@ -12,7 +12,7 @@ use super::rules::{Base, Rules};
 use crate::metrics::Tally;
 
 /// Sets that a worker keeps in mind.
-const KEPT: usize = 256;
+pub(super) const KEPT: usize = 256;
 
 /// Players with more nodes than these are hardly like another.
 const ALIKE: usize = 8;
@@ -104,4 +104,10 @@ impl Basis {
         let has = |basis: &Basis| (basis.user.primary_group.clone(), basis.backend.clone());
         has(self) == has(other) && self.user.nodes == other.user.nodes
     }
+}
+
+/// How many sets this worker keeps in mind.
+#[cfg(test)]
+pub(super) fn kept() -> usize {
+    LATELY.with_borrow(Vec::len)
 }

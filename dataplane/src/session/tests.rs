@@ -2,6 +2,7 @@
 
 mod allocations;
 mod online;
+mod permissions;
 mod stage;
 
 use std::time::Duration;

@@ -66,6 +66,14 @@ pub(super) fn node_with(backends: Vec<(String, String)>, on_kick: OnKick, change
     Arc::new(node)
 }
 
+/// From here on this backend wants a permission.
+pub(super) fn restrict(node: &Node, name: &str) {
+    let mut snapshot = Snapshot::clone(&node.snapshot.load_full().expect("a snapshot"));
+    let backend = snapshot.backends.get_mut(name).expect("a backend");
+    *backend = Arc::new(Backend { restricted: true, ..Backend::clone(backend) });
+    node.put_in_force(snapshot);
+}
+
 /// A socket to the node, served as one that was accepted in offline mode.
 pub(super) async fn connect(node: &Arc<Node>) -> Peer {
     connect_to(node, None).await
