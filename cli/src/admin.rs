@@ -1,10 +1,13 @@
 //! The admin verbs: each asks a replica of the control plane and prints the answer.
 
+pub(crate) mod audit;
 pub(crate) mod backend;
 mod commands;
 pub(crate) mod node;
+pub(crate) mod permission;
 pub(crate) mod player;
 pub(crate) mod route;
+pub(crate) mod token;
 pub(crate) mod transfer;
 
 use moonbridge_proto::v1;
@@ -51,6 +54,16 @@ fn forwarding_name(forwarding: i32) -> &'static str {
         Ok(v1::Forwarding::Legacy) => "legacy",
         Ok(v1::Forwarding::Bungeeguard) => "bungeeguard",
         Ok(v1::Forwarding::None | v1::Forwarding::Unspecified) => "none",
+        Err(_) => "unknown",
+    }
+}
+
+fn role_name(role: i32) -> &'static str {
+    match v1::Role::try_from(role) {
+        Ok(v1::Role::Viewer) => "viewer",
+        Ok(v1::Role::Operator) => "operator",
+        Ok(v1::Role::Admin) => "admin",
+        Ok(v1::Role::Unspecified) => "none",
         Err(_) => "unknown",
     }
 }

@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use moonbridge_dataplane::config::BaseUrl;
 
+mod access;
 pub(crate) mod admin;
+pub(crate) mod permission;
 mod values;
 
+pub(crate) use access::{AuditArgs, RoleArg, TokenVerb};
 pub(crate) use admin::{
     AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, StateArg, TransferVerb,
 };
@@ -83,6 +86,33 @@ pub(crate) enum Command {
         /// What to do.
         #[command(subcommand)]
         verb: TransferVerb,
+    },
+    /// What players may: users, groups, tracks.
+    Permission {
+        /// How to reach the control plane, how to print.
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// What to do.
+        #[command(subcommand)]
+        verb: permission::PermissionVerb,
+    },
+    /// The tokens that callers of the control plane show, and their roles.
+    Token {
+        /// How to reach the control plane, how to print.
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// What to do.
+        #[command(subcommand)]
+        verb: TokenVerb,
+    },
+    /// Who has changed what, and when: the newest first.
+    Audit {
+        /// How to reach the control plane, how to print.
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// Which changes.
+        #[command(flatten)]
+        audit: AuditArgs,
     },
     /// Log in as a scripted 1.7.10 player and report each phase with its time.
     Probe(ProbeArgs),

@@ -76,6 +76,9 @@ async fn run_async(command: Command) -> Outcome {
         Command::Route { admin, verb } => with_session(&admin, async |session| admin::route::run(session, verb).await).await,
         Command::Player { admin, verb } => with_session(&admin, async |session| admin::player::run(session, verb).await).await,
         Command::Transfer { admin, verb } => with_session(&admin, async |session| admin::transfer::run(session, verb).await).await,
+        Command::Permission { admin, verb } => with_session(&admin, async |session| admin::permission::run(session, verb).await).await,
+        Command::Token { admin, verb } => with_session(&admin, async |session| admin::token::run(session, verb).await).await,
+        Command::Audit { admin, audit } => with_session(&admin, async |session| admin::audit::run(session, audit).await).await,
         Command::Completions { .. } | Command::Config { .. } => Ok(()),
     }
 }

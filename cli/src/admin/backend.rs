@@ -11,8 +11,8 @@ use crate::control::{PAGE, pages, refused};
 use crate::failure::{Failure, Outcome};
 use crate::output::Listing;
 
-const COLUMNS: &[&str] = &["name", "address", "forwarding", "drained", "players"];
-const ONE: &[&str] = &["name", "address", "forwarding", "drained"];
+const COLUMNS: &[&str] = &["name", "address", "forwarding", "drained", "restricted", "players"];
+const ONE: &[&str] = &["name", "address", "forwarding", "drained", "restricted"];
 
 /// Runs a verb.
 pub(crate) async fn run(session: Session, verb: BackendVerb) -> Outcome {
@@ -22,6 +22,8 @@ pub(crate) async fn run(session: Session, verb: BackendVerb) -> Outcome {
         BackendVerb::Remove { name, force } => remove(session, name, force).await,
         BackendVerb::Drain { name } => drain(session, name, true).await,
         BackendVerb::Undrain { name } => drain(session, name, false).await,
+        BackendVerb::Restrict { name } => restrict(session, name, true).await,
+        BackendVerb::Unrestrict { name } => restrict(session, name, false).await,
     }
 }
 
@@ -37,8 +39,8 @@ async fn list(session: Session, only_drained: bool) -> Outcome {
     for status in backends {
         let backend = status.backend.unwrap_or_default();
         if backend.drained || !only_drained {
-            let [name, address, forwarding, drained] = row(&backend);
-            listing.push([name, address, forwarding, drained, json!(status.players)]);
+            let [name, address, forwarding, drained, restricted] = row(&backend);
+            listing.push([name, address, forwarding, drained, restricted, json!(status.players)]);
         }
     }
     listing.print(session.output, "no backends; add one with `moonbridge backend set NAME --address HOST:PORT`")
@@ -89,8 +91,24 @@ async fn drain(mut session: Session, name: String, drained: bool) -> Outcome {
     session.done(&format!("backend {} {what}", backend.name), &one(&backend))
 }
 
-fn row(backend: &v1::Backend) -> [Value; 4] {
-    [json!(backend.name), json!(backend.address), json!(forwarding_name(backend.forwarding)), json!(backend.drained)]
+async fn restrict(mut session: Session, name: String, restricted: bool) -> Outcome {
+    let request = v1::RestrictBackendRequest { name, restricted };
+    let backend = session.admin.restrict_backend(request).await.map_err(refused)?.into_inner();
+    let text = match backend.restricted {
+        true => format!("backend {0} takes only players who have the permission moonbridge.server.{0}", backend.name),
+        false => format!("backend {} takes every player", backend.name),
+    };
+    session.done(&text, &one(&backend))
+}
+
+fn row(backend: &v1::Backend) -> [Value; 5] {
+    [
+        json!(backend.name),
+        json!(backend.address),
+        json!(forwarding_name(backend.forwarding)),
+        json!(backend.drained),
+        json!(backend.restricted),
+    ]
 }
 
 fn one(backend: &v1::Backend) -> Listing {

@@ -55,6 +55,7 @@ pub(super) fn row(command: &v1::Command) -> [Value; 5] {
         Some(Action::Kick(_)) => "kick",
         Some(Action::Message(_)) => "message",
         Some(Action::Drain(_)) => "drain",
+        Some(Action::Check(_)) => "check",
         None => "unknown",
     };
     let result = command.result.clone().unwrap_or_default();
@@ -206,7 +207,7 @@ mod tests {
         let mut command = v1::Command { state: CommandState::Running.into(), ..Default::default() };
         assert_eq!((Ended::of(&command), why(&command).as_str()), (None, "running"));
         command.state = CommandState::Failed.into();
-        command.result = Some(v1::CommandResult { reason: "dial_failed".into(), detail: "refused".into(), phases: vec![] });
+        command.result = Some(v1::CommandResult { reason: "dial_failed".into(), detail: "refused".into(), ..Default::default() });
         assert_eq!((Ended::of(&command), why(&command).as_str()), (Some(Ended::Failed), "failed: dial_failed: refused"));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) async fn run(session: Session, verb: RouteVerb) -> Outcome {
         RouteVerb::List { backend } => list(session, backend).await,
         RouteVerb::Set { host, backends, on_kick } => set(session, host, backends, on_kick).await,
         RouteVerb::Remove { host } => remove(session, host).await,
-        RouteVerb::Test { host } => test(session, host).await,
+        RouteVerb::Test { host, player } => test(session, host, player).await,
     }
 }
 
@@ -79,8 +79,9 @@ struct Decision<C> {
 }
 
 /// Says where a host leads; fails, having said so, if no route matches, so that a script can ask.
-async fn test(mut session: Session, host: String) -> Outcome {
-    let answer = session.admin.test_route(v1::TestRouteRequest { host }).await.map_err(refused)?.into_inner();
+async fn test(mut session: Session, host: String, player: Option<String>) -> Outcome {
+    let request = v1::TestRouteRequest { host, player: player.unwrap_or_default() };
+    let answer = session.admin.test_route(request).await.map_err(refused)?.into_inner();
     let first = answer.candidates.iter().find(|candidate| candidate.usable).map(|candidate| candidate.backend.clone());
     let mut candidates = Listing::new(&["backend", "address", "usable", "why"]);
     for candidate in answer.candidates {

@@ -22,8 +22,8 @@ const SHOW: &[&str] = &[
 /// Runs a verb.
 pub(crate) async fn run(session: Session, verb: TransferVerb) -> Outcome {
     match verb {
-        TransferVerb::Start { players, from, to, no_wait, deadline } => {
-            start::run(session, start::Wanted { players, from, to, no_wait, deadline }).await
+        TransferVerb::Start { players, from, to, as_player, no_wait, deadline } => {
+            start::run(session, start::Wanted { players, from, to, as_player, no_wait, deadline }).await
         }
         TransferVerb::List { state, player } => list(session, state, player).await,
         TransferVerb::Show { id } => show(session, id).await,
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_line_says_how_it_ended_and_why() {
-        let action = v1::TransferAction { session_id: "s".into(), player: "Alice".into(), from: "a".into(), to: "b".into() };
+        let action = v1::TransferAction { player: "Alice".into(), from: "a".into(), to: "b".into(), ..Default::default() };
         let mut command = v1::Command {
             action: Some(v1::command::Action::Transfer(action)),
             state: CommandState::Succeeded.into(),
@@ -180,7 +180,7 @@ mod tests {
         };
         assert_eq!(told(&command), "Alice: a -> b succeeded in 120 ms");
         command.state = CommandState::Expired.into();
-        command.result = Some(v1::CommandResult { reason: "expired".into(), detail: "no outcome in 30 s".into(), phases: vec![] });
+        command.result = Some(v1::CommandResult { reason: "expired".into(), detail: "no outcome in 30 s".into(), ..Default::default() });
         assert_eq!(told(&command), "Alice: a -> b expired: expired: no outcome in 30 s");
     }
 }

@@ -76,7 +76,7 @@ pub(crate) enum BackendVerb {
         #[arg(long)]
         drained: bool,
     },
-    /// Add a backend, or change it; its drained state stays.
+    /// Add a backend, or change it; it stays drained and restricted as it is.
     Set {
         /// Its name: 1 to 64 of a-z, 0-9, '.', '_', '-'.
         #[arg(value_parser = values::backend_name)]
@@ -102,6 +102,16 @@ pub(crate) enum BackendVerb {
     },
     /// Let a drained backend take players again.
     Undrain {
+        /// Its name.
+        name: String,
+    },
+    /// Let only players in who have the permission moonbridge.server.NAME; `transfer start` still sends anybody.
+    Restrict {
+        /// Its name.
+        name: String,
+    },
+    /// Let everybody into a restricted backend again.
+    Unrestrict {
         /// Its name.
         name: String,
     },
@@ -161,6 +171,9 @@ pub(crate) enum RouteVerb {
     Test {
         /// The host as a player would type it.
         host: String,
+        /// As this player (name or UUID), whose permissions say which restricted backends it may enter [default: it may enter none].
+        #[arg(long)]
+        player: Option<String>,
     },
 }
 
@@ -221,6 +234,9 @@ pub(crate) enum TransferVerb {
         /// Where to.
         #[arg(long, value_name = "BACKEND")]
         to: String,
+        /// As if the players went themselves: a restricted backend wants their permission.
+        #[arg(long)]
+        as_player: bool,
         /// Print the ids of the transfers at once and do not wait (`transfer watch` does).
         #[arg(long)]
         no_wait: bool,

@@ -26,6 +26,7 @@ pub(super) struct Wanted {
     pub(super) players: Vec<String>,
     pub(super) from: Option<String>,
     pub(super) to: String,
+    pub(super) as_player: bool,
     pub(super) no_wait: bool,
     pub(super) deadline: Duration,
 }
@@ -60,6 +61,7 @@ async fn start_and_wait(session: &mut Session, wanted: &Wanted, deadline_seconds
         traceparent: traceparent.to_owned(),
         origin: ORIGIN.to_owned(),
         deadline_seconds,
+        as_player: wanted.as_player,
     };
     let answer = session.admin.start_transfers(request).await.map_err(refused)?.into_inner();
     if wanted.no_wait {
