@@ -4,8 +4,12 @@
 //! compare-and-put. Groups, tracks and settings are part of the snapshot ([`crate::snapshots`]); users are too many for that: they
 //! are read when they are asked for, and their changes are followed ([`users`]).
 
+mod changes;
+mod commit;
+mod edits;
 mod feed;
 mod head;
+pub(crate) mod players;
 pub(crate) mod users;
 
 pub(crate) use head::FIRST as FIRST_GENERATION;

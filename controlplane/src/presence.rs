@@ -132,7 +132,7 @@ impl Presence {
     }
 
     /// The player's session, by name (any case) or UUID, as this replica knows it.
-    fn find(&self, player: &str) -> Option<Arc<v1::Session>> {
+    pub(crate) fn find(&self, player: &str) -> Option<Arc<v1::Session>> {
         let state = self.lock();
         let ids = state.by_player.get(&keys::player(player))?;
         ids.iter().filter_map(|id| state.sessions.get(id)).max_by_key(|session| session.started_unix_ms).cloned()

@@ -42,6 +42,11 @@ impl Snapshots {
         self.newest.subscribe()
     }
 
+    /// The newest snapshot now; `None` before there is one.
+    pub(crate) fn newest(&self) -> Option<Arc<Snapshot>> {
+        self.newest.borrow().clone()
+    }
+
     /// The network's settings now.
     pub(crate) fn settings(&self) -> Settings {
         self.newest.borrow().as_ref().map(|newest| newest.settings.clone()).unwrap_or_default()

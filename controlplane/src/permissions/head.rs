@@ -57,6 +57,20 @@ pub(super) async fn entry_at(
     Ok((page.entries.into_iter().next().filter(|entry| entry.key == key), page.revision))
 }
 
+/// Every entry with this prefix, as of a revision. For what is bounded: groups and tracks.
+pub(super) async fn list_at(store: &dyn Store, prefix: &str, at: StoreRevision) -> Result<Vec<Entry>, StoreError> {
+    let mut list = List { prefix: prefix.to_owned(), at: Some(at), ..List::default() };
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let page = store.list(list.clone()).await?;
+        entries.extend(page.entries);
+        match entries.last() {
+            Some(last) if page.more => list.after.clone_from(&last.key),
+            _ => return Ok(entries),
+        }
+    }
+}
+
 /// A stored record.
 pub(super) fn decode<T: Message + Default>(entry: &Entry) -> Result<T, StoreError> {
     T::decode(&*entry.value).map_err(|error| StoreError::Damaged(format!("{} cannot be read ({error})", entry.key)))

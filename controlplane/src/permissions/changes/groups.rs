@@ -1,0 +1,207 @@
+//! Changing groups.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use moonbridge_permissions::edit::difference;
+use moonbridge_permissions::holder::makes_cycle;
+use moonbridge_permissions::{DEFAULT_GROUP, Group, Groups, Kind, Node};
+use moonbridge_proto::v1;
+use prost::Message;
+use tonic::Status;
+
+use super::{current_settings, groups_exist, name, no_group, now, unusable};
+use crate::auth::Caller;
+use crate::permissions::commit::{Attempts, Plan, expect, put, put_record, record};
+use crate::permissions::edits;
+use crate::permissions::head::{self, Head, unchanged};
+use crate::replica::Replica;
+use crate::store::{Change, Compare, Entry, MAX_OPERATIONS, StoreRevision};
+use crate::{audit, keys, status};
+
+/// Makes all of a call's edits.
+pub(in crate::permissions) async fn change_group(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::ChangeGroupRequest,
+) -> Result<v1::PermissionGroupState, Status> {
+    let edits = edits::read(&request.edits, true, &current_settings(replica))?;
+    let name = name("name", &request.name)?;
+    let mut attempts = Attempts::new(replica, caller);
+    loop {
+        let at = Stored::read(replica, &name).await?;
+        if at.entry.is_none() && name != DEFAULT_GROUP {
+            return Err(no_group(&name));
+        }
+        expect(&at.shown(), request.expected_revision, at.entry.as_ref())?;
+        let mut nodes = at.nodes.clone();
+        edits::on_group(&mut nodes, &edits, now())?;
+        if nodes == at.nodes {
+            return Ok(state(&at.group(nodes)?, at.entry.map_or(0, |entry| entry.modified)));
+        }
+        let mut compares = at.checked_parents(&nodes).await?;
+        compares.push(unchanged(&at.key, at.entry.as_ref()));
+        let (before, after) = difference(&at.nodes, &nodes);
+        let group = at.group(nodes)?;
+        let changes = vec![put_record(&at.key, &v1::PermissionGroup::from(&group), &at.shown(), group.nodes().len())?];
+        let entry = audit::Entry { what: "permission.group.change", target: at.shown(), before, after };
+        if let Some(revision) = attempts.commit(&at.head, Plan { compares, changes, moves_snapshot: true, entry }).await? {
+            return Ok(state(&group, revision));
+        }
+    }
+}
+
+/// Makes a group that has nothing yet.
+pub(in crate::permissions) async fn create_group(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::CreateGroupRequest,
+) -> Result<v1::PermissionGroupState, Status> {
+    let name = name("name", &request.name)?;
+    let mut attempts = Attempts::new(replica, caller);
+    loop {
+        let at = Stored::read(replica, &name).await?;
+        if at.entry.is_some() {
+            return Err(Status::failed_precondition(format!("there is a group {name} already")));
+        }
+        let group = at.group(Vec::new())?;
+        let changes = vec![put(at.key.clone(), v1::PermissionGroup::from(&group).encode_to_vec())];
+        let entry = audit::Entry { what: "permission.group.create", target: at.shown(), before: Vec::new(), after: Vec::new() };
+        let compares = vec![Compare::Absent(at.key.clone())];
+        if let Some(revision) = attempts.commit(&at.head, Plan { compares, changes, moves_snapshot: true, entry }).await? {
+            return Ok(state(&group, revision));
+        }
+    }
+}
+
+/// Removes a group, out of the tracks too.
+pub(in crate::permissions) async fn delete_group(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::DeleteGroupRequest,
+) -> Result<v1::DeleteGroupResponse, Status> {
+    let name = name("name", &request.name)?;
+    if name == DEFAULT_GROUP {
+        return Err(Status::failed_precondition(
+            "everybody has the group default, so that it cannot be deleted: take its nodes away instead (`moonbridge permission group \
+             clear default`)",
+        ));
+    }
+    let mut attempts = Attempts::new(replica, caller);
+    loop {
+        let at = Stored::read(replica, &name).await?;
+        let entry = at.entry.as_ref().ok_or_else(|| no_group(&name))?;
+        expect(&at.shown(), request.expected_revision, Some(entry))?;
+        let mut changes = vec![Change::Delete(at.key.clone())];
+        let (mut before, mut after) = difference(&at.nodes, &[]);
+        let tracks = keys::generation(keys::PERMISSION_TRACKS, &at.head.generation);
+        for entry in head::list_at(&*replica.store, &tracks, at.head.revision).await.map_err(status::store)? {
+            let mut track: v1::PermissionTrack = head::decode(&entry).map_err(status::store)?;
+            if track.groups.contains(&name) {
+                before.push(super::tracks::line(&track));
+                track.groups.retain(|group| *group != name);
+                after.push(super::tracks::line(&track));
+                changes.push(put(entry.key, track.encode_to_vec()));
+            }
+        }
+        // The revisions and the audit are changes, too.
+        if changes.len() + 3 > MAX_OPERATIONS {
+            let tracks = changes.len() - 1;
+            return Err(Status::failed_precondition(format!(
+                "{tracks} tracks have the group {name}, too many for one step: take it out of some first (`moonbridge permission track \
+                 remove`)"
+            )));
+        }
+        // No track has come to have it since.
+        let compares = vec![unchanged(&at.key, at.entry.as_ref()), at.resources_unchanged().await?];
+        let entry = audit::Entry { what: "permission.group.delete", target: at.shown(), before, after };
+        if attempts.commit(&at.head, Plan { compares, changes, moves_snapshot: true, entry }).await?.is_some() {
+            return Ok(v1::DeleteGroupResponse {});
+        }
+    }
+}
+
+/// A group as it was at a revision; its nodes are none if it is not stored.
+struct Stored<'a> {
+    replica: &'a Replica,
+    name: &'a str,
+    head: Head,
+    key: String,
+    entry: Option<Entry>,
+    nodes: Vec<Node>,
+}
+
+impl<'a> Stored<'a> {
+    async fn read(replica: &'a Replica, name: &'a str) -> Result<Self, Status> {
+        let head = Head::read(&*replica.store).await.map_err(status::store)?;
+        let key = keys::permission_group(&head.generation, name);
+        let (raw, entry) = record::<v1::PermissionGroup>(replica, &head, &key).await?;
+        let nodes = match &raw {
+            Some(raw) => Group::try_from(raw).map_err(|mistakes| unusable(&key, &mistakes))?.nodes().to_vec(),
+            None => Vec::new(),
+        };
+        Ok(Self { replica, name, head, key, entry, nodes })
+    }
+
+    fn shown(&self) -> String {
+        format!("group {}", self.name)
+    }
+
+    fn group(&self, nodes: Vec<Node>) -> Result<Group, Status> {
+        Group::new(self.name, nodes).map_err(|error| Status::invalid_argument(error.to_string()))
+    }
+
+    /// That these parents exist and lead to no cycle, and what keeps it so.
+    async fn checked_parents(&self, nodes: &[Node]) -> Result<Vec<Compare>, Status> {
+        let added = edits::new_parents(&self.nodes, nodes);
+        let store = &*self.replica.store;
+        let because = format!("{} would inherit", self.shown());
+        let mut compares = groups_exist(store, &self.head, added.iter().map(|group| &**group), &because).await?;
+        let known = inherited(&self.nodes);
+        let inherits: Vec<_> = inherited(nodes).into_iter().filter(|group| !known.contains(group)).collect();
+        if inherits.is_empty() {
+            return Ok(compares);
+        }
+        let groups = self.all_groups().await?;
+        for parent in inherits {
+            if let Some(cycle) = makes_cycle(&groups, self.name, &parent) {
+                return Err(Status::failed_precondition(format!(
+                    "{} would inherit itself: {}. Take one of these parents away first",
+                    self.shown(),
+                    cycle.join(" -> ")
+                )));
+            }
+        }
+        // Somebody else may be about to close the cycle from its other side.
+        compares.push(self.resources_unchanged().await?);
+        Ok(compares)
+    }
+
+    async fn all_groups(&self) -> Result<Groups, Status> {
+        let prefix = keys::generation(keys::PERMISSION_GROUPS, &self.head.generation);
+        let mut groups = Groups::new();
+        for entry in head::list_at(&*self.replica.store, &prefix, self.head.revision).await.map_err(status::store)? {
+            let raw: v1::PermissionGroup = head::decode(&entry).map_err(status::store)?;
+            let group = Group::try_from(&raw).map_err(|mistakes| unusable(&entry.key, &mistakes))?;
+            groups.insert(group.name().to_string(), Arc::new(group));
+        }
+        Ok(groups)
+    }
+
+    async fn resources_unchanged(&self) -> Result<Compare, Status> {
+        let (entry, _) = head::entry_at(&*self.replica.store, keys::RESOURCES_REVISION, Some(self.head.revision)).await.map_err(status::store)?;
+        Ok(unchanged(keys::RESOURCES_REVISION, entry.as_ref()))
+    }
+}
+
+fn inherited(nodes: &[Node]) -> BTreeSet<Arc<str>> {
+    let parent = |node: &Node| match (node.kind(), node.value()) {
+        (Kind::Inheritance(group), true) => Some(group.clone()),
+        _ => None,
+    };
+    nodes.iter().filter_map(parent).collect()
+}
+
+fn state(group: &Group, revision: StoreRevision) -> v1::PermissionGroupState {
+    v1::PermissionGroupState { group: Some(group.into()), revision }
+}
