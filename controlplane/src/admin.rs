@@ -18,6 +18,8 @@ use tonic::{Request, Response, Status};
 use crate::auth::caller;
 use crate::replica::Replica;
 
+pub(crate) use players::{carry_out, online};
+
 /// The service that admins and their tools call.
 pub(crate) struct Admin(pub(crate) Arc<Replica>);
 

@@ -4,12 +4,19 @@
 //! compare-and-put. Groups, tracks and settings are part of the snapshot ([`crate::snapshots`]); users are too many for that: they
 //! are read when they are asked for, and their changes are followed ([`users`]).
 
+pub(crate) mod ask;
 mod changes;
 mod commit;
 mod edits;
 mod feed;
 mod head;
+mod list;
+mod pages;
 pub(crate) mod players;
+mod service;
+mod stream;
 pub(crate) mod users;
+mod watch;
 
 pub(crate) use head::FIRST as FIRST_GENERATION;
+pub(crate) use service::Permissions;

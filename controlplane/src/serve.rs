@@ -13,6 +13,7 @@ use moonbridge_proto::token::read_token_file;
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::admin_service_server::AdminServiceServer;
 use moonbridge_proto::v1::node_service_server::NodeServiceServer;
+use moonbridge_proto::v1::permission_service_server::PermissionServiceServer;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -25,6 +26,7 @@ use crate::admin::Admin;
 use crate::auth::{Auth, Caller, Guarded};
 use crate::config::{Config, SettingsConfig, StoreConfig, read_favicon};
 use crate::nodes::Nodes;
+use crate::permissions::Permissions;
 use crate::replica::Replica;
 use crate::resources;
 use crate::snapshots;
@@ -137,8 +139,12 @@ impl Service {
 async fn serve(mut server: Server, listener: TcpListener, replica: &Arc<Replica>, auth: Auth) -> anyhow::Result<()> {
     let admin = AdminServiceServer::new(Admin(replica.clone())).max_decoding_message_size(MAX_MESSAGE);
     let nodes = NodeServiceServer::new(Nodes(replica.clone())).max_decoding_message_size(MAX_MESSAGE);
+    let permissions = PermissionServiceServer::new(Permissions::new(replica.clone())).max_decoding_message_size(MAX_MESSAGE);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(TCP_KEEPALIVE));
-    let router = server.add_service(Guarded::new(admin, auth.clone())).add_service(Guarded::new(nodes, auth));
+    let router = server
+        .add_service(Guarded::new(admin, auth.clone()))
+        .add_service(Guarded::new(permissions, auth.clone()))
+        .add_service(Guarded::new(nodes, auth));
     let serving = router.serve_with_incoming_shutdown(incoming, replica.shutdown.clone().cancelled_owned());
     let overtime = async {
         replica.shutdown.cancelled().await;

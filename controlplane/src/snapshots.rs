@@ -47,6 +47,14 @@ impl Snapshots {
         self.newest.borrow().clone()
     }
 
+    /// Waits for a snapshot with this number, or a later one.
+    pub(crate) async fn reached(&self, number: u64) -> Arc<Snapshot> {
+        let mut newest = self.newest.subscribe();
+        let reached = newest.wait_for(|newest| newest.as_ref().is_some_and(|newest| newest.revision.number >= number)).await;
+        // The sender is ours: it does not go.
+        reached.ok().and_then(|newest| newest.clone()).unwrap_or_default()
+    }
+
     /// The network's settings now.
     pub(crate) fn settings(&self) -> Settings {
         self.newest.borrow().as_ref().map(|newest| newest.settings.clone()).unwrap_or_default()

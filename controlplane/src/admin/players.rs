@@ -63,7 +63,7 @@ pub(super) async fn kick_player(replica: &Replica, caller: &Caller, request: v1:
     if request.reason.len() > MAX_TEXT {
         return Err(Status::invalid_argument(format!("reason: expected at most {MAX_TEXT} bytes, got {}", request.reason.len())));
     }
-    let session = player(replica, &request.player).await?;
+    let session = online(replica, &request.player).await?;
     tracing::info!(by = %caller.name, player = session.player, "player to be kicked");
     let action = v1::KickAction { session_id: session.id, player: session.player, reason: request.reason };
     carry_out(replica, &session.node_id, Action::Kick(action), &request.traceparent).await
@@ -71,13 +71,13 @@ pub(super) async fn kick_player(replica: &Replica, caller: &Caller, request: v1:
 
 pub(super) async fn message_player(replica: &Replica, caller: &Caller, request: v1::MessagePlayerRequest) -> Result<v1::Command, Status> {
     status::bounded("text", &request.text, MAX_TEXT)?;
-    let session = player(replica, &request.player).await?;
+    let session = online(replica, &request.player).await?;
     tracing::info!(by = %caller.name, player = session.player, "player to be sent a message");
     let action = v1::MessageAction { session_id: session.id, player: session.player, text: request.text };
     carry_out(replica, &session.node_id, Action::Message(action), &request.traceparent).await
 }
 
-async fn player(replica: &Replica, player: &str) -> Result<v1::Session, Status> {
+pub(crate) async fn online(replica: &Replica, player: &str) -> Result<v1::Session, Status> {
     status::bounded("player", player, 64)?;
     let wanted = [player.to_owned()];
     let found = find_players(&replica.presence, &*replica.store, &wanted).await.map_err(status::store)?;
@@ -88,7 +88,7 @@ async fn player(replica: &Replica, player: &str) -> Result<v1::Session, Status> 
 }
 
 /// Makes a command and waits for its end, wherever its node is attached.
-async fn carry_out(replica: &Replica, node: &str, action: Action, traceparent: &str) -> Result<v1::Command, Status> {
+pub(crate) async fn carry_out(replica: &Replica, node: &str, action: Action, traceparent: &str) -> Result<v1::Command, Status> {
     let traceparent = checked_traceparent(traceparent)?;
     let command = commands::new(node, action, "cli", traceparent, DEADLINE, commands::now_ms());
     let lost = commands::create(&*replica.store, &replica.commands, std::slice::from_ref(&command)).await.map_err(status::change)?;

@@ -83,11 +83,7 @@ pub(super) fn put_record(key: &str, record: &impl Message, target: &str, nodes: 
 }
 
 /// A record as it was when the head was read, and its entry.
-pub(super) async fn record<T: Message + Default>(
-    replica: &Replica,
-    head: &Head,
-    key: &str,
-) -> Result<(Option<T>, Option<Entry>), Status> {
+pub(super) async fn record<T: Message + Default>(replica: &Replica, head: &Head, key: &str) -> Result<(Option<T>, Option<Entry>), Status> {
     let (entry, _) = entry_at(&*replica.store, key, Some(head.revision)).await.map_err(status::store)?;
     let record = entry.as_ref().map(decode).transpose().map_err(status::store)?;
     Ok((record, entry))

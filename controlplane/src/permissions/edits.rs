@@ -67,11 +67,9 @@ fn one(raw: &v1::PermissionEdit, at: &str, is_group: bool, settings: &Settings) 
             expiry: expiry(meta.expiry),
         },
         Some(Raw::UnsetMeta(meta)) => Edit::UnsetMeta(meta.key.clone(), contexts(&meta.contexts)?),
-        Some(Raw::SetParent(parent)) => Edit::SetParent {
-            group: parent.group.clone(),
-            contexts: contexts(&parent.contexts)?,
-            expiry: expiry(parent.expiry),
-        },
+        Some(Raw::SetParent(parent)) => {
+            Edit::SetParent { group: parent.group.clone(), contexts: contexts(&parent.contexts)?, expiry: expiry(parent.expiry) }
+        }
         Some(Raw::PrimaryGroup(_)) if is_group => return only("user", "primary_group"),
         Some(Raw::PrimaryGroup(group)) => {
             let group = holder::name(group).map_err(|error| Status::invalid_argument(format!("{at}.primary_group: {error}")))?;

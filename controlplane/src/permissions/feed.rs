@@ -36,9 +36,9 @@ impl Place {
         Self { generation: head.generation.clone(), resources: head.revision, users: head.revision }
     }
 
-    /// The generation that is visible, as far as has been seen.
-    pub(super) fn generation(&self) -> &str {
-        &self.generation
+    /// The revision that it is after.
+    pub(super) fn revision(&self) -> StoreRevision {
+        self.resources.max(self.users)
     }
 }
 

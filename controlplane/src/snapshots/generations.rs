@@ -81,7 +81,8 @@ impl Generations {
             return;
         }
         let Apart { groups, tracks } = self.apart.remove(&generation).unwrap_or_default();
-        let apart = Apart { groups: std::mem::replace(&mut snapshot.groups, groups), tracks: std::mem::replace(&mut snapshot.tracks, tracks) };
+        let apart =
+            Apart { groups: std::mem::replace(&mut snapshot.groups, groups), tracks: std::mem::replace(&mut snapshot.tracks, tracks) };
         let replaced = std::mem::replace(&mut self.visible, generation);
         if !apart.groups.is_empty() || !apart.tracks.is_empty() {
             self.apart.insert(replaced, apart);

@@ -189,7 +189,8 @@ impl<'a> Stored<'a> {
     }
 
     async fn resources_unchanged(&self) -> Result<Compare, Status> {
-        let (entry, _) = head::entry_at(&*self.replica.store, keys::RESOURCES_REVISION, Some(self.head.revision)).await.map_err(status::store)?;
+        let (entry, _) =
+            head::entry_at(&*self.replica.store, keys::RESOURCES_REVISION, Some(self.head.revision)).await.map_err(status::store)?;
         Ok(unchanged(keys::RESOURCES_REVISION, entry.as_ref()))
     }
 }

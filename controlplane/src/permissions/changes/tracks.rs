@@ -61,7 +61,8 @@ pub(in crate::permissions) async fn delete_track(
         let stored = stored.ok_or_else(|| no_track(&name))?;
         expect(&target, request.expected_revision, entry.as_ref())?;
         let (compares, changes) = (vec![unchanged(&key, entry.as_ref())], vec![Change::Delete(key)]);
-        let entry = audit::Entry { what: "permission.track.delete", target: target.clone(), before: vec![line(&stored)], after: Vec::new() };
+        let entry =
+            audit::Entry { what: "permission.track.delete", target: target.clone(), before: vec![line(&stored)], after: Vec::new() };
         if attempts.commit(&head, Plan { compares, changes, moves_snapshot: true, entry }).await?.is_some() {
             return Ok(v1::DeleteTrackResponse {});
         }

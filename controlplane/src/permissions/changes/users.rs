@@ -11,9 +11,9 @@ use tonic::Status;
 use super::{current_settings, groups_exist, no_track, now, unusable};
 use crate::auth::Caller;
 use crate::permissions::commit::{Attempts, Plan, expect, put_record, record};
+use crate::permissions::edits;
 use crate::permissions::head::{self, Head, unchanged};
 use crate::permissions::players::{self, Player};
-use crate::permissions::edits;
 use crate::replica::Replica;
 use crate::store::{Change, Compare, Entry, StoreRevision};
 use crate::{audit, keys, status};
@@ -131,7 +131,7 @@ impl<'a> Stored<'a> {
         }
         // Who has nothing is not stored; nobody can be in a primary group without being in any.
         let is_kept = !after.nodes.is_empty();
-        after.primary_group = after.primary_group.filter(|_| is_kept);
+        after.primary_group = after.primary_group.filter(|group| is_kept && **group != *DEFAULT_GROUP);
         after.username = self.player.name.clone().filter(|name| differs(name, after.username.as_deref())).or(after.username);
         let change = match is_kept {
             true => put_record(&self.key, &v1::PermissionUser::from(&after), &self.shown(), after.nodes.len())?,
