@@ -45,8 +45,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn user(&mut self, user: &User) -> io::Result<()> {
-        let holder =
-            Holder { username: user.username.as_deref(), primary_group: user.primary_group.as_deref(), nodes: nodes(&user.nodes) };
+        let holder = Holder { username: user.username.as_deref(), primary_group: user.primary_group.as_deref(), nodes: nodes(&user.nodes) };
         entry(&mut self.out, self.users == 0, &user.uuid.to_string(), &holder)?;
         self.users += 1;
         Ok(())
