@@ -9,6 +9,7 @@ pub mod kernels;
 pub mod load;
 pub mod login;
 pub mod measure;
+pub mod permissions;
 mod player;
 pub mod processes;
 pub mod relay;
