@@ -5,13 +5,16 @@
 //! packet kinds a session cares about and is the one place where packet numbers stand.
 //!
 //! By phase: [`legacy_ping`] and [`handshake`] (with [`host`]), [`status`], [`login`] (with [`name`] and [`forwarding`]), and
-//! [`play`] (with [`keep_alive`], [`tab_list`], [`channels`] and, for moving a player, [`switch`]). [`text`] is what is shown
-//! to people in all of them.
+//! [`play`] (with [`keep_alive`], [`tab_list`], [`channels`] and, for moving a player, [`switch`]). In play, [`command`] and
+//! [`tab_complete`] are about what the player types, and [`bungeecord`] about what plugins on a backend ask the proxy for.
+//! [`text`] is what is shown to people in all of them.
 //!
 //! Functions named `read…` take a payload (what follows the packet id) and check it to its end; functions named `put…` append
 //! one or more whole frames, length prefix included.
 
+pub mod bungeecord;
 pub mod channels;
+pub mod command;
 pub mod forge;
 pub mod forwarding;
 pub mod frame;
@@ -24,6 +27,7 @@ pub mod name;
 pub mod play;
 pub mod status;
 pub mod switch;
+pub mod tab_complete;
 pub mod tab_list;
 pub mod text;
 pub mod version;

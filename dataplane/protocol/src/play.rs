@@ -2,11 +2,16 @@
 //! numbers are in [`crate::version`].
 
 mod plugin;
+mod tab_complete;
 mod world;
 
 pub use plugin::{
     ClientSettings, MAX_CLIENTBOUND_DATA, MAX_SERVERBOUND_DATA, PluginMessage, put_client_settings, put_long_plugin_message_serverbound,
     put_plugin_message_clientbound, put_plugin_message_serverbound,
+};
+pub use tab_complete::{
+    MAX_COMPLETED, MAX_OWN_WORDS, TabComplete, put_merged_tab_complete, put_tab_complete, put_tab_complete_serverbound,
+    read_tab_complete_serverbound,
 };
 pub use world::{
     Position, put_abilities, put_map_chunk, put_platform_chunk, put_position_and_look, put_position_and_look_serverbound,
@@ -16,13 +21,14 @@ pub use world::{
 use crate::frame;
 use crate::text::{MAX_JSON, Text};
 use crate::version::{Clientbound, Serverbound, Version};
-use crate::wire::{Reader, WireError, put_string, put_varint};
+use crate::wire::{Reader, WireError, put_string};
 
 /// The longest level type taken, in UTF-16 units; vanilla's have at most 16.
 const MAX_LEVEL_TYPE: usize = 256;
 
-/// The longest line of serverbound chat that is read, in UTF-16 units. (1.7 clients send at most 100, later ones 256.)
-pub const MAX_CHAT: usize = 256;
+/// The longest line of serverbound chat that is read, in UTF-16 units: the longest string of the game. (A 1.7 client lets its
+/// player type 100, and a server kicks for more; but a command that is not for the server may have more.)
+pub const MAX_CHAT: usize = 32_767;
 
 /// Shown when a backend's reason cannot be read.
 const NO_REASON: &str = "Disconnected by the server";
@@ -155,14 +161,6 @@ pub fn read_chat_serverbound(payload: &[u8]) -> Result<&str, WireError> {
     let line = reader.string(MAX_CHAT)?;
     reader.finish()?;
     Ok(line)
-}
-
-/// Appends an answer to Tab Complete: the words that the last one typed may become; none ends the client's waiting.
-pub fn put_tab_complete(out: &mut Vec<u8>, version: &Version, words: &[&str]) {
-    frame::put(out, version.clientbound_id(Clientbound::TabComplete).into(), |out| {
-        put_varint(out, words.len() as i32);
-        words.iter().for_each(|word| put_string(out, word));
-    });
 }
 
 /// Appends Disconnect.

@@ -1,17 +1,21 @@
 //! Text shown to people: parsed from `§` codes or from a JSON component, written as either.
 //!
 //! Bounded whatever comes in: what goes past a bound is cut off. Control characters (but newlines) are left out, so that a
-//! text can be written to a terminal. Click and hover events are not kept: text that carries them passes through a relay as
-//! it is, and is never parsed for that.
+//! text can be written to a terminal. Of click and hover events those are kept that 1.7 knows and a server may send; `§` codes
+//! and plain text have none.
 
+mod event;
 mod json;
 mod translate;
 
 use std::fmt;
 
-/// Most bytes of text.
+use event::Events;
+
+/// Most bytes of text, and of what events say.
 pub const MAX_BYTES: usize = 32_767;
-/// Most JSON components that are looked at, and that a text is written as: the outer one, and one for each piece of one style.
+/// Most JSON components that are looked at, and that a text is written as: the outer one, one for each piece of one style, and
+/// those that are shown for it.
 pub const MAX_NODES: usize = 256;
 /// How deep JSON components may lie in each other; deeper ones are left out.
 pub const MAX_DEPTH: usize = 32;
@@ -45,8 +49,15 @@ struct Span {
     style: Style,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Style {
+    look: Look,
+    events: Events,
+}
+
+/// What codes can say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Look {
     /// An index into [`COLOURS`].
     colour: Option<u8>,
     /// Bits in the order of [`FORMATS`].
@@ -57,7 +68,7 @@ impl Text {
     /// Parses text with `§` codes. Unknown codes and a last lone `§` are left out, as a client does not show them either.
     pub fn legacy(text: &str) -> Text {
         let mut builder = Builder::default();
-        builder.legacy(text, Style::default());
+        builder.legacy(text, &Style::default());
         builder.text
     }
 
@@ -70,7 +81,8 @@ impl Text {
         Ok(Text::from_value(&value))
     }
 
-    /// The text as a JSON component for 1.7, of at most [`MAX_JSON`] bytes (a text that would take more is cut).
+    /// The text as a JSON component for 1.7, of at most [`MAX_JSON`] bytes: a text that would take more has no events, and if
+    /// that is not enough it is cut.
     pub fn to_json(&self) -> String {
         json::write(&self.spans)
     }
@@ -78,21 +90,21 @@ impl Text {
     /// The text of a component that is JSON already.
     pub(crate) fn from_value(value: &serde_json::Value) -> Text {
         let mut builder = Builder::default();
-        builder.component(value, Style::default(), 0);
+        builder.component(value, &Style::default(), 0);
         builder.text
     }
 
     /// The text with `§` codes.
     pub fn to_legacy(&self) -> String {
         let mut out = String::new();
-        let mut now = Style::default();
-        for Span { text, style } in &self.spans {
-            let mut formats = style.formats & !now.formats;
-            if style.colour != now.colour || now.formats & !style.formats != 0 {
+        let mut now = Look::default();
+        for Span { text, style: Style { look, .. } } in &self.spans {
+            let mut formats = look.formats & !now.formats;
+            if look.colour != now.colour || now.formats & !look.formats != 0 {
                 out.push(SIGN);
                 // A colour ends all formats, and so does `r`, which ends the colour too.
-                out.push(style.colour.and_then(|colour| COLOURS.chars().nth(colour.into())).unwrap_or('r'));
-                formats = style.formats;
+                out.push(look.colour.and_then(|colour| COLOURS.chars().nth(colour.into())).unwrap_or('r'));
+                formats = look.formats;
             }
             for (bit, code) in FORMATS.chars().enumerate() {
                 if formats >> bit & 1 == 1 {
@@ -100,7 +112,7 @@ impl Text {
                 }
             }
             out.push_str(text);
-            now = *style;
+            now = *look;
         }
         out
     }
@@ -128,6 +140,8 @@ impl fmt::Display for Text {
 struct Builder {
     text: Text,
     bytes: usize,
+    /// Bytes of what events say.
+    event_bytes: usize,
     /// JSON components seen so far.
     nodes: usize,
     /// A bound was met: nothing more is taken.
@@ -135,19 +149,21 @@ struct Builder {
 }
 
 impl Builder {
-    fn legacy(&mut self, text: &str, mut style: Style) {
+    fn legacy(&mut self, text: &str, style: &Style) {
+        let mut style = style.clone();
         let mut pieces = text.split(SIGN);
-        self.push(pieces.next().unwrap_or_default(), style);
+        self.push(pieces.next().unwrap_or_default(), &style);
         for piece in pieces {
             let mut chars = piece.chars();
             if let Some(code) = chars.next() {
-                style.apply(code.to_ascii_lowercase());
+                style.look.apply(code.to_ascii_lowercase());
             }
-            self.push(chars.as_str(), style);
+            self.push(chars.as_str(), &style);
         }
     }
 
-    fn push(&mut self, text: &str, style: Style) {
+    fn push(&mut self, text: &str, style: &Style) {
+        let mut joins = self.text.spans.last().is_some_and(|span| span.style == *style);
         for c in text.chars().filter(|&c| c == '\n' || !c.is_control()) {
             if self.full || self.bytes + c.len_utf8() > MAX_BYTES {
                 self.full = true;
@@ -155,26 +171,27 @@ impl Builder {
             }
             let spans = self.text.spans.len();
             match self.text.spans.last_mut() {
-                Some(span) if span.style == style => span.text.push(c),
+                Some(span) if joins => span.text.push(c),
                 _ if spans == MAX_NODES - 1 => {
                     self.full = true;
                     return;
                 }
-                _ => self.text.spans.push(Span { text: c.to_string(), style }),
+                _ => self.text.spans.push(Span { text: c.to_string(), style: style.clone() }),
             }
+            joins = true;
             self.bytes += c.len_utf8();
         }
     }
 }
 
-impl Style {
+impl Look {
     fn apply(&mut self, code: char) {
         if let Some(colour) = COLOURS.find(code) {
-            *self = Style { colour: Some(colour as u8), formats: 0 };
+            *self = Look { colour: Some(colour as u8), formats: 0 };
         } else if let Some(format) = FORMATS.find(code) {
             self.formats |= 1 << format;
         } else if code == 'r' {
-            *self = Style::default();
+            *self = Look::default();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Builder, MAX_DEPTH, MAX_JSON, MAX_NODES, Span, Style, translate};
+use super::{Builder, Look, MAX_DEPTH, MAX_JSON, MAX_NODES, Span, Style, translate};
 
 /// The colours' names, in the order of their codes.
 const COLOUR_NAMES: [&str; 16] = [
@@ -29,19 +29,27 @@ const FORMAT_NAMES: [&str; 5] = ["obfuscated", "bold", "strikethrough", "underli
 
 /// Writes spans as one component of at most [`MAX_JSON`] bytes.
 pub(super) fn write(spans: &[Span]) -> String {
+    let (bytes, nodes) = spans.iter().fold((0, 1), |(bytes, nodes), span| {
+        let (more_bytes, more_nodes) = span.style.events.size();
+        (bytes + more_bytes, nodes + 1 + more_nodes)
+    });
+    // Looked at first, since many pieces may share one long event.
+    let mut events = bytes <= MAX_JSON && nodes <= MAX_NODES;
     let mut budget = usize::MAX;
     loop {
-        let json = component(spans, budget).to_string();
+        let json = component(spans, budget, events).to_string();
         if json.len() <= MAX_JSON {
             return json;
         }
-        // Every round halves the text, so that this ends; at nothing left it is `{"text":""}`.
-        budget = budget.min(spans.iter().map(|span| span.text.len()).sum()) / 2;
+        if !std::mem::take(&mut events) {
+            // Every round halves the text, so that this ends; at nothing left it is `{"text":""}`.
+            budget = budget.min(spans.iter().map(|span| span.text.len()).sum()) / 2;
+        }
     }
 }
 
-/// The component of the first `budget` bytes of text.
-fn component(spans: &[Span], mut budget: usize) -> Value {
+/// The component of the first `budget` bytes of text, with events or without.
+pub(super) fn component(spans: &[Span], mut budget: usize, events: bool) -> Value {
     let mut pieces = Vec::new();
     for Span { text, style } in spans {
         let shown = &text[..text.floor_char_boundary(budget)];
@@ -51,13 +59,9 @@ fn component(spans: &[Span], mut budget: usize) -> Value {
         }
         let mut piece = Map::new();
         piece.insert("text".into(), shown.into());
-        if let Some(name) = style.colour.and_then(|colour| COLOUR_NAMES.get(usize::from(colour))) {
-            piece.insert("color".into(), (*name).into());
-        }
-        for (bit, name) in FORMAT_NAMES.iter().enumerate() {
-            if style.formats >> bit & 1 == 1 {
-                piece.insert((*name).into(), true.into());
-            }
+        style.look.write(&mut piece);
+        if events {
+            style.events.write(&mut piece);
         }
         pieces.push(Value::Object(piece));
         // Cut within a character there is budget left, but nothing is to follow the cut.
@@ -75,7 +79,7 @@ fn component(spans: &[Span], mut budget: usize) -> Value {
 
 impl Builder {
     /// Appends a component and what it holds.
-    pub(super) fn component(&mut self, value: &Value, style: Style, depth: usize) {
+    pub(super) fn component(&mut self, value: &Value, style: &Style, depth: usize) {
         self.nodes += 1;
         if self.full || depth >= MAX_DEPTH || self.nodes > MAX_NODES {
             return;
@@ -86,16 +90,24 @@ impl Builder {
             Value::String(text) => self.legacy(text, style),
             // The first of an array is the parent of the others.
             Value::Array(items) => {
-                let inherited = items.first().and_then(Value::as_object).map_or(style, |first| style.of(first));
+                let inherited = items.first().and_then(Value::as_object).map(|first| self.style(style, first, depth + 1));
                 for item in items {
-                    self.component(item, inherited, depth + 1);
+                    self.component(item, inherited.as_ref().unwrap_or(style), depth + 1);
                 }
             }
-            Value::Object(fields) => self.object(fields, style.of(fields), depth),
+            Value::Object(fields) => {
+                let style = self.style(style, fields, depth);
+                self.object(fields, &style, depth);
+            }
         }
     }
 
-    fn object(&mut self, fields: &Map<String, Value>, style: Style, depth: usize) {
+    /// The style of a component with these fields within one of `style`.
+    fn style(&mut self, style: &Style, fields: &Map<String, Value>, depth: usize) -> Style {
+        Style { look: style.look.of(fields), events: self.events(fields, style.events.clone(), depth) }
+    }
+
+    fn object(&mut self, fields: &Map<String, Value>, style: &Style, depth: usize) {
         if let Some(text) = fields.get("text") {
             self.scalar(text, style);
         } else if let Some(key) = fields.get("translate").and_then(Value::as_str) {
@@ -113,7 +125,7 @@ impl Builder {
         }
     }
 
-    fn scalar(&mut self, value: &Value, style: Style) {
+    fn scalar(&mut self, value: &Value, style: &Style) {
         match value {
             Value::String(text) => self.legacy(text, style),
             Value::Bool(_) | Value::Number(_) => self.legacy(&value.to_string(), style),
@@ -121,7 +133,7 @@ impl Builder {
         }
     }
 
-    fn translated(&mut self, key: &str, arguments: &[Value], style: Style, depth: usize) {
+    fn translated(&mut self, key: &str, arguments: &[Value], style: &Style, depth: usize) {
         let Some(pattern) = translate::english(key) else {
             self.legacy(key, style);
             for (index, argument) in arguments.iter().enumerate() {
@@ -139,11 +151,22 @@ impl Builder {
     }
 }
 
-impl Style {
-    /// This style as a component with these fields changes it.
-    fn of(mut self, fields: &Map<String, Value>) -> Style {
+impl Look {
+    fn write(self, fields: &mut Map<String, Value>) {
+        if let Some(name) = self.colour.and_then(|colour| COLOUR_NAMES.get(usize::from(colour))) {
+            fields.insert("color".into(), (*name).into());
+        }
+        for (bit, name) in FORMAT_NAMES.iter().enumerate() {
+            if self.formats >> bit & 1 == 1 {
+                fields.insert((*name).into(), true.into());
+            }
+        }
+    }
+
+    /// This look as a component with these fields changes it.
+    fn of(mut self, fields: &Map<String, Value>) -> Look {
         match fields.get("color").and_then(Value::as_str) {
-            Some("reset") => self = Style::default(),
+            Some("reset") => self = Look::default(),
             Some(name) => {
                 if let Some(colour) = COLOUR_NAMES.iter().position(|known| name.eq_ignore_ascii_case(known)) {
                     self.colour = Some(colour as u8);
@@ -172,8 +195,8 @@ mod tests {
     fn nothing_follows_a_cut_within_a_character() {
         let span = |text: &str| Span { text: text.to_owned(), style: Style::default() };
         let spans = [span("éé"), span("ab")];
-        assert_eq!(component(&spans, 3), json!({ "text": "é" }));
-        assert_eq!(component(&spans, 1), json!({ "text": "" }));
-        assert_eq!(component(&spans, 5), json!({ "text": "", "extra": [{ "text": "éé" }, { "text": "a" }] }));
+        assert_eq!(component(&spans, 3, true), json!({ "text": "é" }));
+        assert_eq!(component(&spans, 1, true), json!({ "text": "" }));
+        assert_eq!(component(&spans, 5, true), json!({ "text": "", "extra": [{ "text": "éé" }, { "text": "a" }] }));
     }
 }

@@ -1,0 +1,272 @@
+//! Whose answer a backend's Tab Complete is. On 1.7 answers have no number and no text of their request, so that only their
+//! order tells them apart, and a backend (or a plugin of its) may leave one out, or send one that nobody asked for.
+//!
+//! Therefore one request is outstanding at the backend, later ones are held ([`MAX_HELD`]), and an answer is taken to be that
+//! request's. It may lack for so long that this is given up ([`PATIENCE`]): then the node answers its own part, and *an answer is
+//! owed*. While one is, requests and answers pass as they come and nothing is merged. An answer that does not come for
+//! [`FORGIVEN_AFTER`] is no longer waited for; nor is any when the player has a new backend.
+//!
+//! An answer that comes later still must not be merged with another request's own words either. So what has gone unanswered is
+//! remembered after it is forgiven, and an answer is merged only if it cannot be an earlier request's: words for `/s` all begin
+//! with `/s`. Where that leaves a doubt, the answer passes as it is. A merge may be missed, and is never wrong, as long as the
+//! backend answers in order (a 1.7 server does) and what nobody asked it for does not look like what was asked.
+//!
+//! The state of one player. Facts go in with the time, what is to be done comes out: at once, and from [`Completions::poll`],
+//! which is to be called until it says `None` after every fact and at [`Completions::deadline`].
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Most requests that are held while another one's answer is awaited; one more, and nothing is awaited any longer.
+pub const MAX_HELD: usize = 8;
+
+/// Most bytes of text in the requests that are held, and likewise.
+pub const MAX_HELD_BYTES: usize = 4_096;
+
+/// How long a backend has for an answer until the node answers its own part.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long after a request or the last answer no further one is waited for.
+pub const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
+
+/// Most unanswered requests that are remembered. With more than these nothing is merged until there is a new backend.
+const MAX_UNANSWERED: usize = 32;
+
+/// The longest text for which anything is merged, in bytes; no command is so long.
+const MAX_MERGED: usize = 256;
+
+/// Whose words complete a text. `T` is the node's part, whatever it is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<T> {
+    /// The backend's only.
+    Backend,
+    /// The backend's and the node's: a command's root, a slash and the beginning of a name.
+    Both(T),
+    /// The node's only: an argument of one of its commands.
+    Node(T),
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<T> {
+    /// It goes on to the backend as it is, now.
+    Pass,
+    /// It is taken off; it comes out of [`Completions::poll`] when it may.
+    Held,
+    /// It is taken off, and answered by the node.
+    Answer(T),
+}
+
+/// What becomes of a backend's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered<T> {
+    /// It goes on to the player as it is.
+    Pass,
+    /// It goes on with the node's part added.
+    Merge(T),
+}
+
+/// What is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Due<T> {
+    /// A request with this text goes to the backend.
+    Send(Box<str>),
+    /// The player is answered with the node's part alone.
+    Answer(T),
+}
+
+/// The completions of one player.
+#[derive(Debug, Clone)]
+pub struct Completions<T> {
+    state: State<T>,
+    /// The node's part of a request whose time is over.
+    overdue: Option<T>,
+    held: VecDeque<(Box<str>, Part<T>)>,
+    held_bytes: usize,
+    /// What was sent to this backend and may still be answered, oldest first; the one that is awaited is the last.
+    unanswered: VecDeque<Unanswered>,
+    /// More went unanswered than can be remembered.
+    lost_track: bool,
+}
+
+#[derive(Debug, Clone)]
+enum State<T> {
+    /// Nothing is waited for.
+    Clear,
+    /// The last of the unanswered is awaited.
+    Awaiting { since: Instant, own: Option<T>, answered_perhaps: bool },
+    /// Answers are owed.
+    Owed { since: Instant },
+}
+
+/// What is known of the words of an answer that may come: that they begin with this text; of a `None`, nothing.
+type Unanswered = Option<Box<str>>;
+
+impl<T> Default for Completions<T> {
+    fn default() -> Self {
+        Completions {
+            state: State::Clear,
+            overdue: None,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            unanswered: VecDeque::new(),
+            lost_track: false,
+        }
+    }
+}
+
+impl<T> Completions<T> {
+    /// The player asks how a text may go on.
+    pub fn request(&mut self, now: Instant, text: &str, part: Part<T>) -> Asked<T> {
+        self.advance(now);
+        if !matches!(self.state, State::Awaiting { .. }) && self.overdue.is_none() && self.held.is_empty() {
+            return match part {
+                Part::Node(own) => Asked::Answer(own),
+                part => {
+                    self.sent(now, text, part);
+                    Asked::Pass
+                }
+            };
+        }
+        if let State::Awaiting { since, .. } = self.state
+            && (self.held.len() == MAX_HELD || self.held_bytes + text.len() > MAX_HELD_BYTES)
+        {
+            self.state = State::Owed { since };
+        }
+        // One more than may be held, until the next poll; beyond that somebody does not poll.
+        if self.held.len() <= MAX_HELD {
+            self.held_bytes += text.len();
+            self.held.push_back((text.into(), part));
+        }
+        Asked::Held
+    }
+
+    /// The backend answers with these words.
+    pub fn answer<'a>(&mut self, now: Instant, words: impl Iterator<Item = &'a str>) -> Answered<T> {
+        self.advance(now);
+        let common = common_beginning(words);
+        let fits = |request: &Unanswered| match (request, common) {
+            (Some(text), Some(common)) => begins_with(common, text.as_bytes()),
+            _ => true,
+        };
+        let State::Awaiting { own, answered_perhaps, .. } = &mut self.state else {
+            if let State::Owed { since } = &mut self.state {
+                *since = now;
+            }
+            self.settle(self.unanswered.iter().position(fits));
+            return Answered::Pass;
+        };
+        let Some(awaited) = self.unanswered.back().filter(|awaited| fits(awaited)) else {
+            // Not what is awaited: an earlier request's, or nobody's.
+            self.settle(self.unanswered.iter().position(fits));
+            return Answered::Pass;
+        };
+        if let Some(earlier) = self.unanswered.iter().position(|request| request != awaited && fits(request)) {
+            *answered_perhaps = true;
+            self.settle(Some(earlier));
+            return Answered::Pass;
+        }
+        let own = own.take().filter(|_| !self.lost_track);
+        self.state = State::Clear;
+        // It is this request's, or that of an earlier one for the same text.
+        let first = self.unanswered.iter().position(|request| request == awaited);
+        match (first, awaited) {
+            // What was asked before it will not be answered.
+            (Some(first), Some(_)) => drop(self.unanswered.drain(..=first)),
+            _ => self.settle(first),
+        }
+        own.map_or(Answered::Pass, Answered::Merge)
+    }
+
+    /// The player has a new backend: nothing that was asked of the old one is waited for or sent. What the node answers by
+    /// itself is still to be polled.
+    pub fn new_backend(&mut self) {
+        self.held.retain(|(_, part)| matches!(part, Part::Node(_)));
+        self.held_bytes = self.held.iter().map(|(text, _)| text.len()).sum();
+        *self = Completions { held: std::mem::take(&mut self.held), held_bytes: self.held_bytes, ..Completions::default() };
+    }
+
+    /// What is due at this time, one after the other.
+    pub fn poll(&mut self, now: Instant) -> Option<Due<T>> {
+        self.advance(now);
+        if let Some(own) = self.overdue.take() {
+            return Some(Due::Answer(own));
+        }
+        if matches!(self.state, State::Awaiting { .. }) {
+            return None;
+        }
+        let (text, part) = self.held.pop_front()?;
+        self.held_bytes -= text.len();
+        Some(match part {
+            Part::Node(own) => Due::Answer(own),
+            part => {
+                self.sent(now, &text, part);
+                Due::Send(text)
+            }
+        })
+    }
+
+    /// When to poll, if nothing happens before.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Clear => None,
+            State::Awaiting { since, .. } => Some(since + PATIENCE),
+            State::Owed { since } => Some(since + FORGIVEN_AFTER),
+        }
+    }
+
+    /// Gives up what has taken too long.
+    fn advance(&mut self, now: Instant) {
+        if let State::Awaiting { since, own, answered_perhaps } = &mut self.state
+            && now >= *since + PATIENCE
+        {
+            // If the player has been given an answer meanwhile, it was either this one or nothing is known of it any more.
+            self.overdue = own.take().filter(|_| !*answered_perhaps);
+            self.state = State::Owed { since: *since };
+        }
+        if let State::Owed { since } = self.state
+            && now >= since + FORGIVEN_AFTER
+        {
+            self.state = State::Clear;
+        }
+    }
+
+    /// Notes that a request goes to the backend.
+    fn sent(&mut self, now: Instant, text: &str, part: Part<T>) {
+        let (known, own) = match part {
+            Part::Both(own) if text.len() <= MAX_MERGED => (Some(text.into()), Some(own)),
+            _ => (None, None),
+        };
+        if self.unanswered.len() == MAX_UNANSWERED {
+            self.unanswered.pop_front();
+            self.lost_track = true;
+        }
+        self.unanswered.push_back(known);
+        if matches!(self.state, State::Clear) {
+            self.state = State::Awaiting { since: now, own, answered_perhaps: false };
+        }
+    }
+
+    /// Notes that the request at this place has been answered, as far as can be known. Those before it are kept: it may have
+    /// been nobody's.
+    fn settle(&mut self, place: Option<usize>) {
+        place.and_then(|place| self.unanswered.remove(place));
+        if self.unanswered.is_empty() {
+            self.state = State::Clear;
+        }
+    }
+}
+
+/// What all of the words begin with, but for the case of their letters; `None` if there are none.
+fn common_beginning<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a [u8]> {
+    let first = words.next()?.as_bytes();
+    Some(words.fold(first, |common, word| {
+        let alike = common.iter().zip(word.as_bytes()).take_while(|(left, right)| left.eq_ignore_ascii_case(right));
+        &common[..alike.count()]
+    }))
+}
+
+/// Whether a word begins with this text, in any case of its ASCII letters, as servers compare them.
+fn begins_with(word: &[u8], text: &[u8]) -> bool {
+    word.get(..text.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(text))
+}
