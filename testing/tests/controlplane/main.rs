@@ -1,6 +1,7 @@
 //! The control plane over real gRPC on loopback, with nodes played by the test: on the embedded store, and two replicas on a
 //! real etcd.
 
+mod audit;
 mod claims;
 mod commands;
 mod disk;
@@ -9,3 +10,4 @@ mod replicas;
 mod resources;
 mod security;
 mod support;
+mod tokens;

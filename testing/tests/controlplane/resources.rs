@@ -8,6 +8,10 @@ use tonic::Code;
 
 use crate::support::{Hello, Replica, refused, revision_of, route, set_backend};
 
+fn test_route(host: &str) -> v1::TestRouteRequest {
+    v1::TestRouteRequest { host: host.to_owned(), ..v1::TestRouteRequest::default() }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn backends_and_routes_are_set_listed_drained_and_removed() {
     let folder = tempdir().expect("a folder");
@@ -28,7 +32,7 @@ async fn backends_and_routes_are_set_listed_drained_and_removed() {
     let listed: Vec<_> = listed.into_iter().filter_map(|status| status.backend).map(|backend| (backend.name, backend.drained)).collect();
     assert_eq!(listed, [("one".to_owned(), true), ("two".to_owned(), false)]);
 
-    let test = admin.test_route(v1::TestRouteRequest { host: "PLAY.example.net\0FML\0".to_owned() }).await.expect("a test").into_inner();
+    let test = admin.test_route(test_route("PLAY.example.net\0FML\0")).await.expect("a test").into_inner();
     assert_eq!((test.host.as_str(), test.matched_by.as_str()), ("play.example.net", "exact"));
     let why: Vec<_> = test.candidates.iter().map(|candidate| (candidate.backend.as_str(), candidate.why.as_str())).collect();
     assert_eq!(why, [("one", "drained"), ("two", "ok")]);
@@ -184,7 +188,7 @@ async fn a_forwarding_token_reaches_the_nodes_and_no_answer() {
         let listed = admin.list_backends(v1::ListBackendsRequest::default()).await.expect("backends").into_inner().backends;
         let listed = listed[0].backend.clone().expect("a backend");
         assert_eq!((listed.forwarding(), listed.forwarding_token.as_str()), (v1::Forwarding::Bungeeguard, ""));
-        let test = admin.test_route(v1::TestRouteRequest { host: "any".to_owned() }).await.expect("a test").into_inner();
+        let test = admin.test_route(test_route("any")).await.expect("a test").into_inner();
         assert!(!format!("{test:?}").contains(stored));
         loop {
             let push = node.push().await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use moonbridge_controlplane::Config;
 use moonbridge_controlplane::config::StoreConfig;
+use moonbridge_proto::token::Bearer;
 use moonbridge_proto::v1::admin_service_client::AdminServiceClient;
 use moonbridge_proto::v1::control_message::Message as Down;
 use moonbridge_proto::v1::node_message::Message as Up;
@@ -16,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use uuid::Uuid;
@@ -75,6 +77,12 @@ impl Replica {
         AdminServiceClient::new(channel)
     }
 
+    /// An admin with this token.
+    pub(crate) async fn admin_with(&self, token: &str) -> AdminServiceClient<InterceptedService<Channel, Bearer>> {
+        let channel = Channel::from_shared(self.url.clone()).expect("a URL").connect().await.expect("the replica");
+        AdminServiceClient::with_interceptor(channel, Bearer::maybe(Some(token)))
+    }
+
     /// Ends it in good order.
     pub(crate) async fn stop(mut self) {
         self.shutdown.cancel();
@@ -125,12 +133,13 @@ pub(crate) struct Hello {
     pub(crate) sessions: Vec<v1::Session>,
     pub(crate) commands: Vec<v1::CommandUpdate>,
     pub(crate) claims: Vec<v1::Claim>,
+    pub(crate) token: Option<String>,
 }
 
 impl Hello {
     pub(crate) fn new(name: &str) -> Self {
         let (sessions, commands, claims) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id: Uuid::now_v7().to_string(), name: name.to_owned(), lease: 0, held: None, sessions, commands, claims }
+        Self { id: Uuid::now_v7().to_string(), name: name.to_owned(), lease: 0, held: None, sessions, commands, claims, token: None }
     }
 
     pub(crate) fn sessions(self, sessions: impl IntoIterator<Item = v1::Session>) -> Self {
@@ -155,7 +164,7 @@ impl Hello {
 
     /// Attaches, and gives signs of life from here on.
     pub(crate) async fn try_attach(&self, replica: &Replica) -> Result<Node, Status> {
-        let (messages, mut incoming) = open(replica, self.message()).await?;
+        let (messages, mut incoming) = open_with(replica, self.message(), self.token.as_deref()).await?;
         let first = soon("the welcome", incoming.message()).await?.and_then(|message| message.message);
         let Some(Down::Welcome(welcome)) = first else { panic!("expected a welcome, got {first:?}") };
         let sender = messages.downgrade();
@@ -176,11 +185,20 @@ pub(crate) async fn open(
     replica: &Replica,
     first: v1::NodeMessage,
 ) -> Result<(mpsc::Sender<v1::NodeMessage>, Streaming<v1::ControlMessage>), Status> {
+    open_with(replica, first, None).await
+}
+
+async fn open_with(
+    replica: &Replica,
+    first: v1::NodeMessage,
+    token: Option<&str>,
+) -> Result<(mpsc::Sender<v1::NodeMessage>, Streaming<v1::ControlMessage>), Status> {
     let channel = Channel::from_shared(replica.url.clone()).expect("a URL").connect().await;
     let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
     let (messages, outgoing) = mpsc::channel(64);
     messages.send(first).await.expect("an open channel");
-    let incoming = NodeServiceClient::new(channel).attach(ReceiverStream::new(outgoing)).await?.into_inner();
+    let incoming =
+        NodeServiceClient::with_interceptor(channel, Bearer::maybe(token)).attach(ReceiverStream::new(outgoing)).await?.into_inner();
     Ok((messages, incoming))
 }
 
