@@ -63,7 +63,7 @@ impl Lookup {
 
     fn put(&mut self, key: &Arc<str>, value: bool) {
         self.longest = self.longest.max(key.len());
-        if key.ends_with('*') {
+        if key.ends_with('*') || &**key == "'*'" {
             self.longest_wildcard = self.longest_wildcard.max(key.len());
         }
         self.table.entry(Key(Arc::clone(key))).or_insert(value);
