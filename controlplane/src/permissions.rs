@@ -10,11 +10,13 @@ mod commit;
 mod edits;
 mod feed;
 mod head;
+mod import;
 mod list;
 mod pages;
 pub(crate) mod players;
 mod service;
 mod stream;
+pub(crate) mod sweep;
 pub(crate) mod users;
 mod watch;
 

@@ -11,6 +11,7 @@ use crate::commands::{self, Commands, sweeper};
 use crate::follow::follow;
 use crate::keys;
 use crate::nodes::Attached;
+use crate::permissions::sweep;
 use crate::permissions::users::Users;
 use crate::presence::{self, Presence};
 use crate::snapshots::{Resources, Snapshots};
@@ -56,6 +57,8 @@ impl Replica {
         tasks.spawn(follow(self.store.clone(), keys::COMMANDS, commands::Follower(self.commands.clone()), self.shutdown.clone()));
         let replica = self.clone();
         tasks.spawn(async move { replica.users.follow(&*replica.store, replica.shutdown.clone()).await });
+        let replica = self.clone();
+        tasks.spawn(async move { sweep::run(&*replica.store, replica.shutdown.clone()).await });
         tasks.spawn(follow(self.store.clone(), keys::TOKENS, tokens::Follower(self.tokens.clone()), self.shutdown.clone()));
         tasks.spawn(audit::keep(self.store.clone(), self.shutdown.clone()));
         let replica = self.clone();

@@ -7,7 +7,7 @@ mod users;
 
 pub(super) use groups::{change_group, create_group, delete_group};
 pub(super) use settings::set_settings;
-pub(super) use tracks::{delete_track, set_track};
+pub(super) use tracks::{delete_track, line as track_line, set_track};
 pub(super) use users::{change_user, promote};
 
 use moonbridge_permissions::{DEFAULT_GROUP, holder};

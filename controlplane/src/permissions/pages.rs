@@ -1,4 +1,4 @@
-//! Users as of one revision, in the order of their UUIDs, a page in memory at a time.
+//! Users in the order of their UUIDs, a page in memory at a time.
 
 use std::collections::VecDeque;
 
@@ -31,11 +31,16 @@ impl<'a> Users<'a> {
         Self { store, list: List { limit: READ, ..list }, page: VecDeque::new(), more: true }
     }
 
+    /// All of this head's generation, each page as of the moment when it is read.
+    pub(super) fn now(store: &'a dyn Store, head: &Head) -> Self {
+        let prefix = keys::generation(keys::PERMISSION_USERS, &head.generation);
+        Self::after(store, List { prefix, ..List::default() })
+    }
+
     /// The next one, with its entry.
     pub(super) async fn next(&mut self) -> Result<Option<(v1::PermissionUser, Entry)>, StoreError> {
         while self.page.is_empty() && self.more {
             let page = self.store.list(self.list.clone()).await?;
-            self.list.at = Some(page.revision);
             self.more = page.more;
             if let Some(last) = page.entries.last() {
                 self.list.after.clone_from(&last.key);

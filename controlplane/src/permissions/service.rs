@@ -4,21 +4,24 @@ use std::sync::Arc;
 
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::permission_service_server::PermissionService;
+use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::stream::Answers;
-use super::{ask, changes, list, watch};
+use super::{ask, changes, import, list, watch};
 use crate::auth::caller;
 use crate::replica::Replica;
 
 /// The service of a replica.
 pub(crate) struct Permissions {
     replica: Arc<Replica>,
+    /// One import at a time.
+    importing: Semaphore,
 }
 
 impl Permissions {
     pub(crate) fn new(replica: Arc<Replica>) -> Self {
-        Self { replica }
+        Self { replica, importing: Semaphore::new(1) }
     }
 }
 
@@ -108,8 +111,12 @@ impl PermissionService for Permissions {
         changes::set_settings(&self.replica, &caller, request.into_inner()).await.map(Response::new)
     }
 
-    async fn import(&self, _: Request<Streaming<v1::ImportRequest>>) -> Answer<v1::ImportResponse> {
-        Err(Status::unimplemented("soon"))
+    async fn import(&self, request: Request<Streaming<v1::ImportRequest>>) -> Answer<v1::ImportResponse> {
+        let caller = caller(&request);
+        // Each has a file, and groups in the memory of every replica.
+        let one = self.importing.try_acquire();
+        let _one = one.map_err(|_| Status::aborted("another import is under way at this replica: try again when it has ended"))?;
+        import::import(&self.replica, &caller, request.into_inner()).await.map(Response::new)
     }
 
     type ExportStream = Answers<v1::PermissionRecord>;

@@ -70,6 +70,6 @@ pub(in crate::permissions) async fn delete_track(
 }
 
 /// "track staff = helper, mod"
-pub(super) fn line(track: &v1::PermissionTrack) -> String {
+pub(in crate::permissions) fn line(track: &v1::PermissionTrack) -> String {
     format!("track {} = {}", track.name, track.groups.join(", "))
 }

@@ -1,0 +1,157 @@
+//! What a caller sends: a header, groups and tracks, then users sorted by UUID. Everything is validated here, and written as it is to be
+//! stored.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use moonbridge_permissions::{Group, Track, User};
+use moonbridge_proto::v1::{self, import_request::Part, permission_record::Record};
+use prost::Message;
+use tonic::{Status, Streaming};
+
+use super::merge::Mode;
+use super::spool::Spool;
+use crate::permissions::commit::MAX_RECORD;
+
+/// A caller that sends nothing for so long is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Groups and tracks are held in memory, by this replica and by every node.
+const MAX_FEW: usize = 10_000;
+const MAX_FEW_BYTES: usize = 32 << 20;
+/// The longest name of a source that the audit keeps.
+const MAX_SOURCE: usize = 256;
+
+/// A whole import.
+pub(super) struct Received {
+    pub(super) dry_run: bool,
+    pub(super) mode: Mode,
+    pub(super) source: String,
+    pub(super) groups: BTreeMap<String, v1::PermissionGroup>,
+    pub(super) tracks: BTreeMap<String, v1::PermissionTrack>,
+    pub(super) users: Spool,
+    few_bytes: usize,
+    last_user: String,
+    records: u64,
+}
+
+impl Received {
+    /// Reads it to its end.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`, naming the record that is wrong.
+    pub(super) async fn read(mut messages: Streaming<v1::ImportRequest>) -> Result<Self, Status> {
+        let Some(Part::Header(header)) = next(&mut messages).await? else {
+            return Err(Status::invalid_argument("header: the first message of an import is its header"));
+        };
+        let mut received = Self::new(header).await?;
+        while let Some(part) = next(&mut messages).await? {
+            let Part::Batch(batch) = part else {
+                return Err(Status::invalid_argument("header: an import has one only"));
+            };
+            for record in batch.records {
+                received.take(record).await?;
+            }
+        }
+        Ok(received)
+    }
+
+    async fn new(header: v1::ImportHeader) -> Result<Self, Status> {
+        let mut source = header.source;
+        source.truncate(source.floor_char_boundary(MAX_SOURCE));
+        Ok(Self {
+            dry_run: header.dry_run,
+            mode: if header.replace { Mode::Replace } else { Mode::Merge },
+            source,
+            groups: BTreeMap::new(),
+            tracks: BTreeMap::new(),
+            users: Spool::new().await?,
+            few_bytes: 0,
+            last_user: String::new(),
+            records: 0,
+        })
+    }
+
+    /// What the audit says was imported.
+    pub(super) fn target(&self) -> String {
+        let source = if self.source.is_empty() { "an import" } else { &self.source };
+        match self.mode {
+            Mode::Merge => format!("permissions, added from {source}"),
+            Mode::Replace => format!("permissions, replaced by {source}"),
+        }
+    }
+
+    async fn take(&mut self, record: v1::PermissionRecord) -> Result<(), Status> {
+        let at = format!("records[{}]", self.records);
+        self.records += 1;
+        let wrong = |field: &str, mistakes: Vec<v1::FieldError>| crate::resources::invalid(&format!("{at}.{field}"), mistakes);
+        match record.record {
+            None => Err(Status::invalid_argument(format!("{at}: missing"))),
+            Some(Record::Group(raw)) => {
+                let group = v1::PermissionGroup::from(&Group::try_from(&raw).map_err(|mistakes| wrong("group", mistakes))?);
+                let name = group.name.clone();
+                self.fits(&at, &format!("group {name}"), &group, true)?;
+                self.first(&at, "group", self.groups.contains_key(&name), &name)?;
+                self.groups.insert(name, group);
+                Ok(())
+            }
+            Some(Record::Track(raw)) => {
+                let track = v1::PermissionTrack::from(&Track::try_from(&raw).map_err(|mistakes| wrong("track", mistakes))?);
+                let name = track.name.clone();
+                self.fits(&at, &format!("track {name}"), &track, true)?;
+                self.first(&at, "track", self.tracks.contains_key(&name), &name)?;
+                self.tracks.insert(name, track);
+                Ok(())
+            }
+            Some(Record::User(raw)) => {
+                let user = v1::PermissionUser::from(&User::try_from(&raw).map_err(|mistakes| wrong("user", mistakes))?);
+                self.fits(&at, &format!("user {}", user.uuid), &user, false)?;
+                match user.uuid.cmp(&self.last_user) {
+                    std::cmp::Ordering::Greater => {}
+                    std::cmp::Ordering::Equal => return Err(Status::invalid_argument(format!("{at}: the user {} comes twice", user.uuid))),
+                    std::cmp::Ordering::Less => {
+                        let problem = format!("{at}: the user {} comes after {}: sort users by UUID", user.uuid, self.last_user);
+                        return Err(Status::invalid_argument(problem));
+                    }
+                }
+                self.last_user.clone_from(&user.uuid);
+                self.users.push(&user).await
+            }
+        }
+    }
+
+    /// Groups and tracks come before users, and each once.
+    fn first(&self, at: &str, kind: &str, is_known: bool, name: &str) -> Result<(), Status> {
+        if is_known {
+            return Err(Status::invalid_argument(format!("{at}: the {kind} {name} comes twice")));
+        }
+        match self.last_user.is_empty() {
+            true => Ok(()),
+            false => Err(Status::invalid_argument(format!("{at}: the {kind} {name} comes after users: send groups and tracks first"))),
+        }
+    }
+
+    fn fits(&mut self, at: &str, target: &str, record: &impl Message, is_few: bool) -> Result<(), Status> {
+        let bytes = record.encoded_len();
+        if bytes > MAX_RECORD {
+            return Err(Status::invalid_argument(format!("{at}: the {target} has {bytes} bytes; at most {MAX_RECORD} are kept of one")));
+        }
+        if is_few {
+            self.few_bytes += bytes;
+        }
+        if self.groups.len() + self.tracks.len() >= MAX_FEW || self.few_bytes > MAX_FEW_BYTES {
+            return Err(Status::invalid_argument(format!(
+                "{at}: expected at most {MAX_FEW} groups and tracks of {MAX_FEW_BYTES} bytes together: every node holds them in memory"
+            )));
+        }
+        Ok(())
+    }
+}
+
+async fn next(messages: &mut Streaming<v1::ImportRequest>) -> Result<Option<Part>, Status> {
+    let message = tokio::time::timeout(PATIENCE, messages.message()).await;
+    let late = |_| Status::deadline_exceeded(format!("the import sent nothing for {} s: nothing was imported", PATIENCE.as_secs()));
+    match message.map_err(late)?? {
+        Some(message) => message.part.map(Some).ok_or_else(|| Status::invalid_argument("part: missing")),
+        None => Ok(None),
+    }
+}

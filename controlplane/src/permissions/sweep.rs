@@ -1,0 +1,118 @@
+//! Removes generations that are of no use: those that an import replaced, and what is left of imports that were not finished. Every
+//! replica sweeps; each removal compares that nobody can come to need what it removes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::head::Head;
+use crate::keys;
+use crate::store::{Change, Committed, Compare, List, MAX_OPERATIONS, Store, StoreError, Txn};
+
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// Where generations lie.
+const PREFIXES: [&str; 4] = [keys::PERMISSION_USERS, keys::PERMISSION_NAMES, keys::PERMISSION_GROUPS, keys::PERMISSION_TRACKS];
+
+/// Sweeps until `shutdown`.
+pub(crate) async fn run(store: &dyn Store, shutdown: CancellationToken) {
+    let sweeping = async {
+        loop {
+            tokio::time::sleep(SWEEP_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+            if let Err(error) = sweep(store).await {
+                tracing::warn!(%error, "cannot remove what imports have left, trying again");
+            }
+        }
+    };
+    let _ = shutdown.run_until_cancelled(sweeping).await;
+}
+
+async fn sweep(store: &dyn Store) -> Result<(), StoreError> {
+    let mut generations = BTreeSet::new();
+    for prefix in PREFIXES {
+        generations.append(&mut generations_of(store, prefix).await?);
+    }
+    for generation in generations {
+        let head = Head::read(store).await?;
+        if generation == head.generation || store.get(&keys::permission_import(&generation)).await?.is_some() {
+            continue;
+        }
+        tracing::info!(generation, "removing a generation of permissions that is not in use");
+        for prefix in PREFIXES {
+            if !remove(store, &head, prefix, &generation).await? {
+                // The head has changed: the next round looks again.
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Which generations there are below a prefix: one look each.
+async fn generations_of(store: &dyn Store, prefix: &str) -> Result<BTreeSet<String>, StoreError> {
+    let mut generations = BTreeSet::new();
+    let mut after = String::new();
+    loop {
+        let page = store.list(List { prefix: prefix.to_owned(), after, limit: 1, at: None }).await?;
+        let Some(found) = page.entries.first().and_then(|entry| keys::in_generation(prefix, &entry.key)) else { return Ok(generations) };
+        let generation = found.0.to_owned();
+        // Behind every key of this generation.
+        after = format!("{}{}", keys::generation(prefix, &generation), char::MAX);
+        generations.insert(generation);
+    }
+}
+
+/// Removes all keys of a generation below a prefix; false if it may be of use after all.
+async fn remove(store: &dyn Store, head: &Head, prefix: &str, generation: &str) -> Result<bool, StoreError> {
+    let list = List { prefix: keys::generation(prefix, generation), limit: MAX_OPERATIONS, ..List::default() };
+    loop {
+        let page = store.list(list.clone()).await?;
+        if page.entries.is_empty() {
+            return Ok(true);
+        }
+        let changes = page.entries.into_iter().map(|entry| Change::Delete(entry.key)).collect();
+        // A generation becomes visible only while its import goes on, and once: this one never will.
+        let compares = vec![head.unchanged(), Compare::Absent(keys::permission_import(generation))];
+        if store.txn(Txn { compares, changes }).await? == Committed::Conflict {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::embedded::Embedded;
+
+    async fn put(store: &dyn Store, key: &str, lease: i64) {
+        let changes = vec![Change::Put { key: key.to_owned(), value: Vec::new(), lease }];
+        assert!(matches!(store.txn(Txn { compares: Vec::new(), changes }).await, Ok(Committed::Yes(_))));
+    }
+
+    async fn has(store: &dyn Store, key: &str) -> bool {
+        store.get(key).await.expect("an answer").is_some()
+    }
+
+    #[tokio::test]
+    async fn what_is_not_visible_and_not_being_written_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(folder.path()).expect("a store");
+        let key = |generation: &str, index: usize| format!("{}{generation}/{index:04}", keys::PERMISSION_USERS);
+        for index in 0..300 {
+            put(&store, &key("litter", index), 0).await;
+        }
+        put(&store, &key("0", 0), 0).await;
+        put(&store, &keys::permission_group("other", "g"), 0).await;
+        put(&store, &keys::permission_player("ada"), 0).await;
+        let lease = store.lease_grant(Duration::from_secs(60)).await.expect("a lease");
+        put(&store, &keys::permission_import("other"), lease).await;
+        sweep(&store).await.expect("swept");
+        assert!(!has(&store, &key("litter", 0)).await && !has(&store, &key("litter", 299)).await);
+        assert!(has(&store, &key("0", 0)).await, "the visible one stays");
+        assert!(has(&store, &keys::permission_group("other", "g")).await, "one that is being written stays");
+        store.lease_revoke(lease).await.expect("revoked");
+        sweep(&store).await.expect("swept");
+        assert!(!has(&store, &keys::permission_group("other", "g")).await);
+        assert!(has(&store, &keys::permission_player("ada")).await);
+    }
+}
