@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::claims::Held;
+use super::permissions::Players;
 use super::stream::{End, Out};
 use crate::commands::{self, Step};
 use crate::presence::{AttachError, Attachment, Claimed};
@@ -40,6 +41,7 @@ pub(super) struct Inbox<'a> {
     pub(super) out: Out,
     pub(super) items: mpsc::Receiver<Item>,
     pub(super) holding: Holding,
+    pub(super) players: &'a Players,
     /// Where claims go on from here: see [`super::claims`].
     pub(super) claims: mpsc::Sender<Held>,
 }
@@ -112,7 +114,9 @@ impl Inbox<'_> {
         for (session, claimed) in outcomes {
             match claimed {
                 Claimed::Held { revision, after } => {
-                    let held = Held { session, revision, after };
+                    let claim = claims.iter().find(|claim| claim.session_id == session).cloned().unwrap_or_default();
+                    let player = self.players.claimed(&session, &claim.player_uuid);
+                    let held = Held { session, player, name: claim.player, revision, after };
                     self.claims.send(held).await.map_err(|_| Status::cancelled("the node's connection is gone"))?;
                 }
                 Claimed::Refused | Claimed::Displaced => {
@@ -126,6 +130,7 @@ impl Inbox<'_> {
 
     async fn events(&mut self, events: v1::SessionEvents) -> Result<(), End> {
         while waited(self.attachment.set_sessions(&*self.replica.store, &events.events).await).await?.is_none() {}
+        self.players.changed(&events.events);
         let ack = v1::EventsAck { sequence: events.sequence };
         Ok(self.out.send(control_message::Message::EventsAck(ack)).await?)
     }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::claims;
 use super::inbox::{Holding, Inbox, Item};
 use super::outbox::{Answer, Outbox};
+use super::permissions::{self, Players};
 use crate::presence::{AttachError, Attachment};
 use crate::replica::Replica;
 use crate::status;
@@ -149,6 +150,7 @@ fn hello_node(replica: &Replica, hello: &v1::Hello) -> Result<v1::Node, Status> 
 /// Takes the node in, then serves it until the first of the loops ends.
 async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming: Streaming<v1::NodeMessage>, out: Out) -> Result<(), End> {
     let store = &*replica.store;
+    let (changes, players) = (replica.users.changes(), Players::of(&hello));
     let attachment = Attachment::begin(store, node, hello.sessions, hello.claims, replica.lease).await?;
     let (lease, fence, id) = (attachment.lease(), attachment.fence(), attachment.node().id.clone());
     tracing::info!(node = attachment.node().name, id, lease, resumed = attachment.resumed, "a node is attached");
@@ -167,7 +169,7 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
     let outbox = Outbox::new(replica, id.clone(), hello.held.map(Into::into));
     let holding = Holding { revision: attachment.node().revision.clone(), ..Holding::default() };
     let (held, claims) = mpsc::channel(CLAIMS);
-    let inbox = Inbox { replica, attachment, out: out.clone(), items: inbox, holding, claims: held };
+    let inbox = Inbox { replica, attachment, out: out.clone(), items: inbox, holding, players: &players, claims: held };
     let unread = items.clone();
     let held = Held { lease, node: &id, fence };
     tokio::try_join!(
@@ -175,7 +177,8 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
         inbox.run(hello.commands),
         outbox.run(&out, answered),
         tell_status(replica, &id, &out),
-        claims::answer(replica, &id, &out, claims),
+        claims::answer(replica, &id, &players, &out, claims),
+        permissions::tell(replica, &players, changes, &out),
         claims::tell_displaced(replica, &id, &out),
         // A node that is not read because the inbox is full is not silent.
         keep_lease(replica, held, &heard, || unread.capacity() == 0),

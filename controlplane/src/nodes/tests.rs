@@ -1,5 +1,7 @@
 //! What a stream does while its store is away, on a store that the test takes away.
 
+mod permissions;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use uuid::Uuid;
 
 use super::Attached;
 use super::inbox::{Holding, Inbox, Item};
+use super::permissions::Players;
 use super::stream::{End, Held, Out, keep_lease};
 use crate::keys;
 use crate::presence::Attachment;
@@ -170,7 +173,8 @@ async fn an_ack_that_came_while_the_store_was_away_is_in_the_next_write() {
     let (sender, _messages) = mpsc::channel(8);
     let out = Out { sender, patience: SOON };
     let (items, inbox) = mpsc::channel(8);
-    let inbox = Inbox { replica: &replica, attachment, out, items: inbox, holding: Holding::default(), claims: mpsc::channel(1).0 };
+    let (players, holding) = (Players::default(), Holding::default());
+    let inbox = Inbox { replica: &replica, attachment, out, items: inbox, holding, players: &players, claims: mpsc::channel(1).0 };
     let revision = |number| v1::Revision { store_id: "fake".to_owned(), number };
     let test = async {
         let put = async |item| assert!(items.send(item).await.is_ok(), "the inbox is open");

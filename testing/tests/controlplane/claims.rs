@@ -45,8 +45,9 @@ async fn a_login_waits_for_the_end_of_the_session_that_it_displaces_whose_report
     first.events([Event::Set(v1::Session { backend: "three".to_owned(), ..old.clone() })]).await;
     assert!(players(&mut admin).await.is_empty());
     first.events([ended(&old)]).await;
-    let held = v1::ClaimAnswer { session_id: new.id.clone(), held: true, players_elsewhere: 0 };
-    assert_eq!(answer(&mut second).await, held);
+    let v1::ClaimAnswer { session_id, held, players_elsewhere, permissions } = answer(&mut second).await;
+    assert_eq!((session_id, held, players_elsewhere), (new.id.clone(), true, 0));
+    assert_eq!(permissions.map(|permissions| (permissions.player_uuid, permissions.user)), Some((new.player_uuid.clone(), None)));
     assert!(players(&mut admin).await.is_empty(), "it still logs in");
     second.events([Event::Set(new.clone())]).await;
     assert_eq!(players(&mut admin).await, ["Ann"]);
