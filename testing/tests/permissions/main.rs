@@ -3,6 +3,7 @@
 mod away;
 mod bad_input;
 mod conflicts;
+mod documented;
 mod imports;
 mod python;
 mod restricted;

@@ -66,7 +66,7 @@ async fn token(cli: &Cli, folder: &Path, name: &str, role: &str) -> PathBuf {
 async fn the_example_checks_explains_changes_and_watches() {
     let folder = folder();
     let configured = folder.path().join("configured");
-    std::fs::write(&configured, "the token of the configuration").expect("a file in a new folder");
+    std::fs::write(&configured, "the-token-of-the-configuration").expect("a file in a new folder");
     let store = folder.path().join("store");
     let mut replica = Plane::replica("alone", &format!("token_file = {configured:?}\n[store.embedded]\ndata_dir = {store:?}\n")).await;
     let cli = replica.cli().env("MOONBRIDGE_TOKEN_FILE", configured.to_str().expect("a plain path"));

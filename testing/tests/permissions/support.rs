@@ -174,7 +174,9 @@ impl Client {
     /// Creates a group of these nodes.
     pub(crate) async fn group(&self, name: &str, nodes: Vec<v1::PermissionNode>) {
         self.permissions.clone().create_group(v1::CreateGroupRequest { name: name.into() }).await.expect("a new group");
-        self.change_group(name, nodes).await;
+        if !nodes.is_empty() {
+            self.change_group(name, nodes).await;
+        }
     }
 
     /// Sets nodes of a group.
