@@ -8,11 +8,9 @@
 //! - the time, for nodes that expire. It needs nobody's message, so that it goes on with the control plane away.
 //!
 //! Whatever is for some players only asks here, by a permission of its own: a restricted backend for `moonbridge.server.NAME`
-//! ([`Permissions::entry`]), a command for `moonbridge.command.NAME`:
-//! ```ignore
-//! if self.registration.permissions.check(&self.node, "moonbridge.command.list").is_allowed() { … }
-//! ```
-//! [`Answer::is_allowed_or`] is for what everybody may do unless it is taken away.
+//! ([`Permissions::entry`]), a command for `moonbridge.command.NAME`. A session in play has its own at hand:
+//! `self.registration.permissions.check(&self.node, "moonbridge.command.list").is_allowed()`, or [`Answer::is_allowed_or`] for what
+//! everybody may do unless it is taken away.
 
 mod known;
 mod rules;

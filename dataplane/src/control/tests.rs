@@ -1,5 +1,6 @@
 //! The client against replicas played by the test, over real gRPC on loopback.
 
+mod permissions;
 mod replica;
 
 use std::net::SocketAddr;

@@ -101,8 +101,8 @@ impl Basis {
 
     /// Whether what is made from it is as good for the other.
     fn is_like(&self, other: &Basis) -> bool {
-        let has = |basis: &Basis| (basis.user.primary_group.clone(), basis.backend.clone());
-        has(self) == has(other) && self.user.nodes == other.user.nodes
+        let (own, others) = (&self.user, &other.user);
+        self.backend == other.backend && own.primary_group == others.primary_group && own.nodes == others.nodes
     }
 }
 
