@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn a_record_says_who_and_where() {
         let caller = Caller { name: "ada".into(), role: v1::Role::Operator };
-        let entry = Entry { what: "backend.drain", target: "backend lobby".to_owned(), before: vec!["a".to_owned()], after: vec!["b".to_owned()] };
+        let entry =
+            Entry { what: "backend.drain", target: "backend lobby".to_owned(), before: vec!["a".to_owned()], after: vec!["b".to_owned()] };
         let Change::Put { key, value, lease: 0 } = entry.change(&caller, "replica-1") else { panic!("a put") };
         let record = v1::AuditRecord::decode(&*value).expect("a record");
         assert_eq!(key, keys::audit(Uuid::try_parse(&record.id).expect("a UUID")));

@@ -246,8 +246,14 @@ mod tests {
         let strange = [
             Entry { value: vec![255], ..put("a", "one", Role::Viewer, 0) },
             put("b", "two", Role::Unspecified, 0),
-            Entry { value: v1::AdminToken { role: 3, sha256: vec![1], ..Default::default() }.encode_to_vec(), ..put("c", "three", Role::Admin, 0) },
-            Entry { value: v1::AdminToken { role: 4, sha256: hash(b"four").to_vec(), ..Default::default() }.encode_to_vec(), ..put("d", "", Role::Admin, 0) },
+            Entry {
+                value: v1::AdminToken { role: 3, sha256: vec![1], ..Default::default() }.encode_to_vec(),
+                ..put("c", "three", Role::Admin, 0)
+            },
+            Entry {
+                value: v1::AdminToken { role: 4, sha256: hash(b"four").to_vec(), ..Default::default() }.encode_to_vec(),
+                ..put("d", "", Role::Admin, 0)
+            },
         ];
         view.reset(vec![put("a", "one", Role::Viewer, 0)], 1);
         view.apply(Batch { revision: 2, events: strange.into_iter().map(Event::Put).collect() });

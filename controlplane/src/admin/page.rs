@@ -8,8 +8,10 @@ use crate::store::{List, Store, StoreRevision};
 
 const DEFAULT: usize = 500;
 const MOST: usize = 1_000;
-/// Entries read from the store at once.
-const READ: usize = 1_000;
+/// Entries read from the store at once, at least, however few are wanted.
+const LEAST_READ: usize = 100;
+/// A page ends when it has so many bytes: records of the audit may be long.
+const MOST_BYTES: usize = 4 << 20;
 
 /// A page of the values below `prefix` that `keep` wants, and the token of the next one.
 pub(super) async fn page<T: Message + Default>(
@@ -34,8 +36,8 @@ pub(super) async fn page_while<T: Message + Default>(
         size => size.min(MOST),
     };
     let (at, after) = read_token(token, prefix)?;
-    let mut list = List { prefix: prefix.to_owned(), after, limit: READ, at };
-    let mut values = Vec::new();
+    let mut list = List { prefix: prefix.to_owned(), after, limit: size.max(LEAST_READ), at };
+    let (mut values, mut bytes) = (Vec::new(), 0);
     loop {
         let read = store.list(list.clone()).await.map_err(status::store)?;
         list.at = Some(read.revision);
@@ -44,12 +46,15 @@ pub(super) async fn page_while<T: Message + Default>(
             left -= 1;
             match T::decode(&*entry.value) {
                 Ok(value) if !within(&value) => return Ok((values, String::new())),
-                Ok(value) if keep(&value) => values.push(value),
+                Ok(value) if keep(&value) => {
+                    bytes += entry.value.len();
+                    values.push(value);
+                }
                 Ok(_) => {}
                 Err(error) => tracing::error!(key = entry.key, %error, "this record in the store cannot be read"),
             }
             list.after = entry.key;
-            if values.len() == size {
+            if values.len() == size || bytes >= MOST_BYTES {
                 let more = left > 0 || read.more;
                 return Ok((values, if more { format!("{}/{}", read.revision, list.after) } else { String::new() }));
             }

@@ -1,13 +1,15 @@
 //! Backends, routes and settings.
 
+use moonbridge_permissions::Answer;
 use moonbridge_proto::routing::normalise_host;
-use moonbridge_proto::snapshot::{Route, Settings};
+use moonbridge_proto::snapshot::{Backend, Route, Settings};
 use moonbridge_proto::v1;
 use tonic::Status;
 
 use super::page::page;
 use crate::auth::Caller;
 use crate::keys;
+use crate::permissions::ask;
 use crate::replica::Replica;
 use crate::resources::{self, invalid};
 
@@ -83,10 +85,15 @@ pub(super) async fn remove_route(
     Ok(v1::RemoveRouteResponse {})
 }
 
-/// Decided on what the store has now, not on what this replica's nodes were sent last.
+/// Decided on what the store has now, not on what this replica's nodes were sent last; restricted backends as at a login of the player.
 pub(super) async fn test_route(replica: &Replica, request: v1::TestRouteRequest) -> Result<v1::TestRouteResponse, Status> {
+    let permissions = match request.player.as_str() {
+        "" => None,
+        player => Some(ask::at_login(replica, player).await?),
+    };
+    let may_enter = |backend: &Backend| permissions.as_ref().is_some_and(|own| own.check(&backend.permission()) == Answer::True);
     let snapshot = resources::read(&*replica.store).await?;
-    Ok((&snapshot.route(&request.host, |_| false)).into())
+    Ok((&snapshot.route(&request.host, may_enter)).into())
 }
 
 pub(super) async fn set_settings(replica: &Replica, caller: &Caller, request: v1::SetSettingsRequest) -> Result<v1::Settings, Status> {

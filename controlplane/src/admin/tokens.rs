@@ -22,11 +22,7 @@ const LONGEST_LIFETIME: Duration = Duration::from_secs(10 * 366 * 24 * 3_600);
 /// The wait for this replica to know of a change that it has just made.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
-pub(super) async fn create(
-    replica: &Replica,
-    caller: &Caller,
-    request: v1::CreateTokenRequest,
-) -> Result<v1::CreateTokenResponse, Status> {
+pub(super) async fn create(replica: &Replica, caller: &Caller, request: v1::CreateTokenRequest) -> Result<v1::CreateTokenResponse, Status> {
     let (name, role) = (&request.name, request.role());
     let lifetime = check(&request)?;
     if caller.is_anyone() {
@@ -71,11 +67,7 @@ pub(super) async fn list(replica: &Replica, request: v1::ListTokensRequest) -> R
     Ok(v1::ListTokensResponse { tokens: tokens.into_iter().map(without_hash).collect(), next_page_token })
 }
 
-pub(super) async fn revoke(
-    replica: &Replica,
-    caller: &Caller,
-    request: v1::RevokeTokenRequest,
-) -> Result<v1::RevokeTokenResponse, Status> {
+pub(super) async fn revoke(replica: &Replica, caller: &Caller, request: v1::RevokeTokenRequest) -> Result<v1::RevokeTokenResponse, Status> {
     let name = &request.name;
     let unknown = || Status::not_found(format!("there is no token {name:?}: see `moonbridge token list`"));
     // Also one that nobody could have made.

@@ -113,7 +113,10 @@ mod tests {
         let added = backend("backend.set", "lobby", None, Some(&lobby("secret-1")));
         assert_eq!(added.target, "backend lobby");
         assert_eq!(added.before, Vec::<String>::new());
-        assert_eq!(added.after, ["address = a:1", "forwarding = none", "drained = false", "restricted = false", "forwarding_token = (set)"]);
+        assert_eq!(
+            added.after,
+            ["address = a:1", "forwarding = none", "drained = false", "restricted = false", "forwarding_token = (set)"]
+        );
         let changed = backend("backend.set", "lobby", Some(&lobby("secret-1")), Some(&v1::Backend { drained: true, ..lobby("secret-2") }));
         assert_eq!(changed.before, ["drained = false", "forwarding_token = (set)"]);
         assert_eq!(changed.after, ["drained = true", "forwarding_token = (changed)"]);
