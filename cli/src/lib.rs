@@ -10,6 +10,7 @@ mod control;
 pub mod demo;
 mod failure;
 mod framed;
+mod import_file;
 mod leftovers;
 mod output;
 mod plane;

@@ -1,4 +1,5 @@
 //! LuckPerms' exports are read, whatever is in them, and written as they are read.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use moonbridge_permissions::context::Contexts;
 use moonbridge_permissions::format::{FormatError, Imported, luckperms};
@@ -104,7 +105,9 @@ fn the_kind_of_a_node_follows_from_its_key() {
 
 #[test]
 fn values_are_read_as_luckperms_reads_them() {
-    for (value, expected) in [(json!(true), true), (json!(false), false), (json!("true"), true), (json!("FALSE"), false), (Value::Null, true)] {
+    for (value, expected) in
+        [(json!(true), true), (json!(false), false), (json!("true"), true), (json!("FALSE"), false), (Value::Null, true)]
+    {
         assert_eq!(node(json!({"key": "a", "value": value})).unwrap().value(), expected, "{value}");
     }
     assert!(node(json!({"key": "a"})).unwrap().value(), "no value is true");
@@ -116,7 +119,8 @@ fn values_are_read_as_luckperms_reads_them() {
 
 #[test]
 fn expiries_are_seconds_and_0_is_never() {
-    for (expiry, expected) in [(json!(0), None), (Value::Null, None), (json!(1_700_000_000), Some(1_700_000_000)), (json!("17"), Some(17))] {
+    for (expiry, expected) in [(json!(0), None), (Value::Null, None), (json!(1_700_000_000), Some(1_700_000_000)), (json!("17"), Some(17))]
+    {
         assert_eq!(node(json!({"key": "a", "expiry": expiry})).unwrap().expiry(), expected, "{expiry}");
     }
     for expiry in [json!(-1), json!(1.5), json!("soon"), json!(true), json!(u64::MAX)] {

@@ -1,4 +1,5 @@
 //! What BungeeCord's `config.yml` comes to here. How it is read as YAML is for who has a YAML reader.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use moonbridge_permissions::format::Imported;
 use moonbridge_permissions::format::bungeecord::{Config, convert};
@@ -29,7 +30,8 @@ fn user_keys(user: &User) -> Vec<&str> {
 
 #[test]
 fn permissions_are_taken_as_they_are_and_by_their_name_here() {
-    let imported = converted(json!({"permissions": {"Admin": ["a.b", "bungeecord.server.build", "-bungeecord.command.end", "bungeecord.command.*"]}}));
+    let imported =
+        converted(json!({"permissions": {"Admin": ["a.b", "bungeecord.server.build", "-bungeecord.command.end", "bungeecord.command.*"]}}));
     assert_eq!(imported.left_out, []);
     assert_eq!(
         keys(&imported, "admin"),
@@ -48,7 +50,11 @@ fn permissions_are_taken_as_they_are_and_by_their_name_here() {
 #[test]
 fn everybody_has_the_default_group() {
     let imported = converted(json!({"groups": {"Ada": ["admin"]}}));
-    assert_eq!(imported.groups.iter().map(|group| &**group.name()).collect::<Vec<_>>(), ["admin", "default"], "groups that are only named, too");
+    assert_eq!(
+        imported.groups.iter().map(|group| &**group.name()).collect::<Vec<_>>(),
+        ["admin", "default"],
+        "groups that are only named, too"
+    );
     assert_eq!(user_keys(&imported.users[0]), ["group.admin", "group.default"]);
     assert_eq!(imported.users[0].username.as_deref(), Some("Ada"));
 }
@@ -90,7 +96,9 @@ fn the_answers_are_bungeecords() {
         "groups": {"Ada": ["admin"]},
     }));
     let groups: Groups = imported.groups.into_iter().map(|group| (group.name().to_string(), group.into())).collect();
-    let check = |user: &User, permission: &str| resolve(user, &groups, &Tracks::new(), &Settings::default(), &Contexts::none(), 0).check(permission);
+    let check = |user: &User, permission: &str| {
+        resolve(user, &groups, &Tracks::new(), &Settings::default(), &Contexts::none(), 0).check(permission)
+    };
     let (ada, stranger) = (&imported.users[0], &User::unknown(ALAN));
     for (user, permission, answer) in [
         (ada, "moonbridge.server.build", Answer::True),

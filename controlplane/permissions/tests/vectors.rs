@@ -1,4 +1,5 @@
 //! The hand-written cases of `testing/vectors/permissions`; its README says how they are read.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,7 @@ use moonbridge_permissions::context::Satisfy;
 use moonbridge_permissions::format::luckperms;
 use moonbridge_permissions::settings::{Duplicates, MetaSelection, PrimaryGroup, Stack, Traversal};
 use moonbridge_permissions::track::{Direction, TrackError, step};
-use moonbridge_permissions::{
-    Answer, Contexts, Groups, Kind, Node, Resolved, Settings, Tracks, User, duration, explain, holder, resolve,
-};
+use moonbridge_permissions::{Answer, Contexts, Groups, Kind, Node, Resolved, Settings, Tracks, User, duration, explain, holder, resolve};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

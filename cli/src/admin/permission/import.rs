@@ -1,6 +1,5 @@
 //! `moonbridge permission import`.
 
-mod import_file;
 mod progress;
 mod records;
 
@@ -14,13 +13,13 @@ use serde_json::json;
 use tonic::Code;
 use uuid::Uuid;
 
-use self::import_file::Content;
 use self::progress::Progress;
 use super::super::Session;
 use crate::args::Format;
 use crate::args::permission::ImportArgs;
 use crate::control::refused;
 use crate::failure::{Failure, Outcome};
+use crate::import_file::{self, Content};
 use crate::output::{self, Listing};
 
 /// Runs the verb.
@@ -44,21 +43,31 @@ pub(super) async fn run(mut session: Session, args: ImportArgs) -> Outcome {
     Report { answer, left_out }.print(session.output, &args)
 }
 
-/// What the file says, with the UUIDs of the players that it names and the control plane knows.
+/// What the file says, with the UUIDs of the players that it names and the control plane knows, and with their names as they are spelt
+/// there.
 async fn with_uuids(session: &mut Session, config: &bungeecord::Config) -> Outcome<Imported> {
-    let mut uuids = HashMap::new();
+    let (mut uuids, mut spelt) = (HashMap::new(), HashMap::new());
     for name in config.groups.keys().filter(|name| Uuid::parse_str(name).is_err()) {
         match session.permissions.get_user(v1::GetUserRequest { player: name.clone() }).await {
             Ok(state) => {
-                let uuid = state.into_inner().user.and_then(|user| Uuid::parse_str(&user.uuid).ok());
-                uuids.extend(uuid.map(|uuid| (name.clone(), uuid)));
+                let user = state.into_inner().user.unwrap_or_default();
+                if let Ok(uuid) = Uuid::parse_str(&user.uuid) {
+                    uuids.insert(name.clone(), uuid);
+                    spelt.insert(uuid, user.username);
+                }
             }
             // Never seen here, or no name that a player can have: it is left out by name.
             Err(status) if matches!(status.code(), Code::NotFound | Code::InvalidArgument) => {}
             Err(status) => return Err(refused(status)),
         }
     }
-    Ok(bungeecord::convert(config, |name| uuids.get(name).copied()))
+    let mut imported = bungeecord::convert(config, |name| uuids.get(name).copied());
+    for user in &mut imported.users {
+        if let Some(name) = spelt.get(&user.uuid).filter(|name| !name.is_empty()) {
+            user.username = Some(name.clone());
+        }
+    }
+    Ok(imported)
 }
 
 async fn send(session: &mut Session, header: v1::ImportHeader, imported: Imported) -> Outcome<v1::ImportResponse> {

@@ -39,16 +39,17 @@ pub fn read(json: impl Read) -> Result<Imported, FormatError> {
 
 impl Gathered {
     fn group(&mut self, path: String, name: &str, holder: Holder) -> Result<(), FormatError> {
-        let group = match Group::new(name, holder.nodes.taken) {
-            Ok(group) => group,
-            Err(error) => return Ok(self.leave_out(path, error)),
-        };
-        self.nodes_left_out(&path, holder.nodes.left_out);
-        let name = Arc::clone(group.name());
-        match self.groups.insert(name, group) {
-            Some(group) => Err(twice(path, "group", group.name())),
-            None => Ok(()),
+        match Group::new(name, holder.nodes.taken) {
+            Ok(group) => {
+                self.nodes_left_out(&path, holder.nodes.left_out);
+                let name = Arc::clone(group.name());
+                if let Some(group) = self.groups.insert(name, group) {
+                    return Err(twice(path, "group", group.name()));
+                }
+            }
+            Err(error) => self.leave_out(path, error),
         }
+        Ok(())
     }
 
     fn track(&mut self, path: String, name: &str, groups: &[String]) -> Result<(), FormatError> {
@@ -60,20 +61,22 @@ impl Gathered {
                 Err(error) => self.leave_out(format!("{path}.groups[{index}]"), error),
             }
         }
-        let track = match Track::new(name, names.iter().map(|name| &**name)) {
-            Ok(track) => track,
-            Err(error) => return Ok(self.leave_out(path, error)),
-        };
-        let name = Arc::clone(track.name());
-        match self.tracks.insert(name, track) {
-            Some(track) => Err(twice(path, "track", track.name())),
-            None => Ok(()),
+        match Track::new(name, names.iter().map(|name| &**name)) {
+            Ok(track) => {
+                let name = Arc::clone(track.name());
+                if let Some(track) = self.tracks.insert(name, track) {
+                    return Err(twice(path, "track", track.name()));
+                }
+            }
+            Err(error) => self.leave_out(path, error),
         }
+        Ok(())
     }
 
     fn user(&mut self, path: String, uuid: &str, holder: Holder) -> Result<(), FormatError> {
         let Ok(uuid) = Uuid::parse_str(uuid) else {
-            return Ok(self.leave_out(path, "expected a UUID"));
+            self.leave_out(path, "expected a UUID");
+            return Ok(());
         };
         let Holder { username, primary_group, nodes, .. } = holder;
         self.nodes_left_out(&path, nodes.left_out);
@@ -106,7 +109,10 @@ impl Gathered {
                 holder.username = holder.display_name.take().filter(|name| Uuid::parse_str(name).is_err());
                 self.user(path, id, holder)
             }
-            other => Ok(self.leave_out(path, format!("expected type group or user, got {:?}", shown(other)))),
+            other => {
+                self.leave_out(path, format!("expected type group or user, got {:?}", shown(other)));
+                Ok(())
+            }
         }
     }
 
