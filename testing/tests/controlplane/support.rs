@@ -72,15 +72,17 @@ impl Replica {
         Self::start(config(StoreConfig::Embedded { data_dir: folder.to_owned() })).await
     }
 
+    pub(crate) async fn channel(&self) -> Channel {
+        Channel::from_shared(self.url.clone()).expect("a URL").connect().await.expect("the replica")
+    }
+
     pub(crate) async fn admin(&self) -> AdminServiceClient<Channel> {
-        let channel = Channel::from_shared(self.url.clone()).expect("a URL").connect().await.expect("the replica");
-        AdminServiceClient::new(channel)
+        AdminServiceClient::new(self.channel().await)
     }
 
     /// An admin with this token.
     pub(crate) async fn admin_with(&self, token: &str) -> AdminServiceClient<InterceptedService<Channel, Bearer>> {
-        let channel = Channel::from_shared(self.url.clone()).expect("a URL").connect().await.expect("the replica");
-        AdminServiceClient::with_interceptor(channel, Bearer::maybe(Some(token)))
+        AdminServiceClient::with_interceptor(self.channel().await, Bearer::maybe(Some(token)))
     }
 
     /// Ends it in good order.

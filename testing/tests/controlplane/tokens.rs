@@ -8,6 +8,7 @@ use moonbridge_controlplane::store::embedded::Embedded;
 use moonbridge_controlplane::store::{List, Store};
 use moonbridge_proto::token::Bearer;
 use moonbridge_proto::v1::admin_service_client::AdminServiceClient;
+use moonbridge_proto::v1::permission_service_client::PermissionServiceClient;
 use moonbridge_proto::v1::{self, Role};
 use moonbridge_testing::etcd::Etcd;
 use tempfile::tempdir;
@@ -88,10 +89,14 @@ async fn each_role_may_what_it_is_for_and_no_more() {
         note("tokens", admin.list_tokens(v1::ListTokensRequest::default()).await.err());
         note("create", admin.create_token(wanted(&format!("by-{name}"), Role::Viewer)).await.err());
         note("audit", admin.list_audit(v1::ListAuditRequest::default()).await.err());
+        let mut permissions = PermissionServiceClient::with_interceptor(replica.channel().await, Bearer::maybe(Some(&secret)));
+        note("permission settings", permissions.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.err());
+        let group = v1::CreateGroupRequest { name: format!("by-{name}") };
+        note("group", permissions.create_group(group).await.err());
         note("attach", Hello { token: Some(secret), ..Hello::new("edge") }.try_attach(&replica).await.err());
     }
     let least = |call: &str| match call {
-        "settings" | "players" | "route test" => Role::Viewer,
+        "settings" | "players" | "route test" | "permission settings" => Role::Viewer,
         "transfer" | "drain" => Role::Operator,
         _ => Role::Admin,
     };
@@ -105,6 +110,8 @@ async fn each_role_may_what_it_is_for_and_no_more() {
     let made = records.iter().find(|record| record.target == "token by-chief").expect("a record");
     assert_eq!((made.who.as_str(), made.role(), made.what.as_str()), ("chief", Role::Admin, "token.create"));
     assert_eq!(made.after, ["role = viewer", "expires = never"]);
+    let made = records.iter().find(|record| record.what == "permission.group.create").expect("a record");
+    assert_eq!((made.who.as_str(), made.target.as_str()), ("chief", "group by-chief"));
     replica.stop().await;
 }
 
