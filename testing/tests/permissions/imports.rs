@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client as EtcdClient, GetOptions};
+use etcd_client::{Client as EtcdClient, EventType, GetOptions, WatchOptions, WatchStream};
 use moonbridge_proto::v1::permission_record::Record;
 use moonbridge_testing::etcd::Etcd;
 use moonbridge_testing::network::{Plane, folder};
@@ -18,6 +18,8 @@ const GROUPS: u32 = 20;
 /// Of the instants at which replicas are killed; another one is another test.
 const SEED: u64 = 5;
 const KILLS: u32 = 6;
+/// Where in etcd a replica with the tests' configuration keeps everything.
+const STORE: &str = "/test/data/";
 
 /// An export in which every record says which one it is of.
 fn write(file: &Path, mark: &str) {
@@ -82,11 +84,18 @@ async fn a_replica_killed_at_any_instant_of_an_import_leaves_the_old_or_the_new(
         let arguments = arguments(mark);
         replica.cli().run(&arguments.each_ref().map(String::as_str)).await
     };
+    let mut store = EtcdClient::connect([etcd.url()], None).await.expect("etcd");
     import(&a, "new").await.ended(0);
-    // How long one takes that replaces as much as it brings.
-    let began = Instant::now();
-    import(&a, "old").await.ended(0);
-    let takes = began.elapsed();
+    // How long one is under way that replaces as much as it brings.
+    let mut begins = Writes::below("permissions/imports/", &mut store).await;
+    let mut ends = Writes::below("resources/permissions/head", &mut store).await;
+    let (ran, takes) = tokio::join!(import(&a, "old"), async {
+        begins.next().await;
+        let began = Instant::now();
+        ends.next().await;
+        began.elapsed()
+    });
+    ran.ended(0);
     let survivor = Client::at(&b).await;
     assert_eq!(whole(&survivor.export().await), "old");
 
@@ -96,10 +105,12 @@ async fn a_replica_killed_at_any_instant_of_an_import_leaves_the_old_or_the_new(
         let before = whole(&survivor.export().await);
         let wanted = if before == "old" { "new" } else { "old" };
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let instant = takes.mul_f64(1.1 * (random >> 33) as f64 / f64::from(1u32 << 31));
+        let instant = takes.mul_f64(1.3 * (random >> 33) as f64 / f64::from(1u32 << 31));
         let cli = a.cli();
         let arguments = arguments(wanted);
+        let mut begins = Writes::below("permissions/imports/", &mut store).await;
         let importing = tokio::spawn(async move { cli.run(&arguments.each_ref().map(String::as_str)).await });
+        begins.next().await;
         tokio::time::sleep(instant).await;
         a.process.kill().await;
         let ran = importing.await.expect("it ends");
@@ -121,10 +132,9 @@ async fn a_replica_killed_at_any_instant_of_an_import_leaves_the_old_or_the_new(
         .await;
         a.restart().await;
     }
-    println!("{takes:?} an import; killed after, new: {outcomes:?}");
+    println!("an import is under way for {takes:?}; killed after, new: {outcomes:?}");
 
     // The dead imports' leases end, and any replica sweeps.
-    let mut store = EtcdClient::connect([etcd.url()], None).await.expect("etcd");
     let deadline = Instant::now() + 2 * SOON;
     loop {
         let generations = generations(&mut store).await;
@@ -137,6 +147,29 @@ async fn a_replica_killed_at_any_instant_of_an_import_leaves_the_old_or_the_new(
     whole(&survivor.export().await);
 }
 
+/// What is written below a key of MoonBridge's, from now on.
+struct Writes(WatchStream);
+
+impl Writes {
+    async fn below(key: &str, store: &mut EtcdClient) -> Writes {
+        let watch = store.watch(format!("{STORE}{key}"), Some(WatchOptions::new().with_prefix())).await;
+        Writes(watch.expect("etcd watches"))
+    }
+
+    /// Waits for the next write.
+    async fn next(&mut self) {
+        let written = async {
+            while let Some(answer) = self.0.message().await.expect("etcd tells") {
+                if answer.events().iter().any(|event| event.event_type() == EventType::Put) {
+                    return;
+                }
+            }
+            panic!("etcd tells no more");
+        };
+        tokio::time::timeout(SOON, written).await.expect("it is written");
+    }
+}
+
 /// The generations that anything is stored of.
 async fn generations(store: &mut EtcdClient) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
@@ -147,7 +180,7 @@ async fn generations(store: &mut EtcdClient) -> BTreeSet<String> {
         "resources/permissions/groups/",
         "resources/permissions/tracks/",
     ] {
-        let prefix = format!("/test/{kind}");
+        let prefix = format!("{STORE}{kind}");
         let answer = store.get(prefix.as_str(), Some(GetOptions::new().with_prefix().with_keys_only())).await.expect("etcd answers");
         let generation = |key: &str| key.strip_prefix(&prefix).and_then(|rest| rest.split('/').next()).map(str::to_owned);
         found.extend(answer.kvs().iter().filter_map(|pair| generation(pair.key_str().expect("text"))));
@@ -166,24 +199,19 @@ async fn a_change_during_an_import_is_not_lost() {
     let client = Client::at(&b).await;
     let cli = a.cli();
     let path = file.to_str().expect("a plain path").to_owned();
-    let mut importing = tokio::spawn(async move { cli.run(&["permission", "import", &path]).await });
+    let mut store = EtcdClient::connect([etcd.url()], None).await.expect("etcd");
+    let mut begins = Writes::below("permissions/imports/", &mut store).await;
     let sample = uuid::Uuid::from_u128(7 << 64 | 0x4000_8000_0000_0000_0001).to_string();
-    let mut changes = 0;
-    // A change every now and then, so that it is no matter of luck, and the import gets its turn.
-    let ran = loop {
-        match tokio::time::timeout(Duration::from_millis(300), &mut importing).await {
-            Ok(ran) => break ran.expect("it ends"),
-            Err(_) => {
-                client.set(&sample, node(&format!("meanwhile.{changes}"), true)).await;
-                changes += 1;
-            }
-        }
-    };
-    assert!(changes > 0, "too quick for this test");
-    let keys: Vec<_> = client.user(&sample).await.user.expect("stored").nodes.into_iter().map(|node| node.key).collect();
-    for change in 0..changes {
-        assert!(keys.contains(&format!("meanwhile.{change}")), "{change} of {changes} is lost: {keys:?}");
+    let importing = tokio::spawn(async move { cli.run(&["permission", "import", &path]).await });
+    // Twice in the middle of it; after that it has its peace.
+    const CHANGES: usize = 2;
+    for change in 0..CHANGES {
+        begins.next().await;
+        client.set(&sample, node(&format!("meanwhile.{change}"), true)).await;
     }
-    // It may have given up before somebody who is always faster; then it has done nothing.
-    assert_eq!(keys.contains(&"file".to_owned()), ran.code == 0, "{ran:?}");
+    importing.await.expect("it ends").ended(0);
+    let keys: Vec<_> = client.user(&sample).await.user.expect("stored").nodes.into_iter().map(|node| node.key).collect();
+    let mut wanted: Vec<_> = (0..CHANGES).map(|change| format!("meanwhile.{change}")).collect();
+    wanted.push("file".to_owned());
+    assert_eq!(keys.iter().collect::<BTreeSet<_>>(), wanted.iter().collect(), "{keys:?}");
 }
