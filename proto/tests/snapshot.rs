@@ -363,7 +363,7 @@ fn no_debug_output_shows_a_token() {
 
 fn bad_group() -> v1::PermissionGroup {
     let contexts = vec![v1::PermissionContext { key: "world".into(), value: " ".into() }];
-    let node = v1::PermissionNode { key: "r=(".into(), value: true, contexts, expiry: 0 };
+    let node = v1::PermissionNode { key: "r=(".into(), value: true, contexts, expiry: -1 };
     v1::PermissionGroup { name: "no name".into(), nodes: vec![node] }
 }
 
@@ -389,6 +389,7 @@ fn a_delta_from_elsewhere_is_refused_with_every_reason() {
         "set_permission_groups[0].name",
         "set_permission_groups[0].nodes[0].key",
         "set_permission_groups[0].nodes[0].contexts[0]",
+        "set_permission_groups[0].nodes[0].expiry",
         "removed_permission_groups[0]",
         "removed_permission_tracks[0]",
     ]);

@@ -33,6 +33,10 @@ fn nodes(raw: &[v1::PermissionNode], at: &At, mistakes: &mut Mistakes) -> Vec<No
 
 fn node(raw: &v1::PermissionNode, at: &At, mistakes: &mut Mistakes) -> Option<Node> {
     let contexts = contexts(&raw.contexts, at, mistakes);
+    if raw.expiry < 0 {
+        // Not taken for "never": that would make something for good of what is long over.
+        mistakes.add(&at.field("expiry"), format!("expected seconds since 1970, or 0 for never, got {}", raw.expiry));
+    }
     let node = Node::new(&raw.key, raw.value, contexts, (raw.expiry > 0).then_some(raw.expiry));
     node.map_err(|error| mistakes.add(&at.field("key"), error.to_string())).ok()
 }
