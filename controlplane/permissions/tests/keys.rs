@@ -178,8 +178,8 @@ fn shorthand_stands_for_lists_and_ranges() {
         ("a.}b{", vec![]),
         ("a.{b", vec![]),
         ("a.{B,b}", vec!["a.b"]),
-        // The first that opens goes with the first that closes.
-        ("{a,{b,c}}", vec!["a}", "b", "c}"]),
+        ("{a,{b,c}}", vec!["a", "b", "c"]),
+        ("{{a,b}.{1-2},c}", vec!["a.1", "a.2", "b.1", "b.2", "c"]),
         ("a{b)c", vec!["abc"]),
         ("a.{1-252}", vec![]),
         ("a.{1-xy}", vec!["a.1-xy"]),
@@ -258,10 +258,10 @@ proptest! {
     #[test]
     fn no_string_is_too_much(any in any::<String>(), start in "(prefix.|suffix.|meta.|group.|weight.|displayname.|r=|a\\.)", bits in "[({})|,a-d0-9\\-*.?+\\[\\]^\\\\\\$]{0,60}") {
         for key in [any.clone(), format!("{start}{any}"), format!("{start}{bits}")] {
-            if let Ok(node) = parsed(&key) {
-                if let Kind::Permission(all) = node.kind() {
-                    prop_assert!(all.len() <= 1001);
-                }
+            if let Ok(node) = parsed(&key)
+                && let Kind::Permission(all) = node.kind()
+            {
+                prop_assert!(all.len() <= 1001);
             }
         }
     }

@@ -12,7 +12,8 @@ struct TooMany;
 
 /// What a key expands to; nothing if it holds no group, or too much.
 ///
-/// The order in which brackets pair is LuckPerms': the first that opens with the first that closes, curly ones before round ones.
+/// Groups may nest. In LuckPerms the first bracket that opens pairs with the first that closes, which comes to the same for groups side
+/// by side and leaves brackets over in nested ones: those results nobody asks for.
 pub(super) fn expand(key: &str) -> BTreeSet<String> {
     let mut results = BTreeSet::from([key.to_owned()]);
     // Each round takes a pair of brackets out of every result that has one, so they come to an end.
@@ -20,7 +21,7 @@ pub(super) fn expand(key: &str) -> BTreeSet<String> {
         let mut found = false;
         let mut next = BTreeSet::new();
         for text in &results {
-            match first_group(text) {
+            match innermost_group(text) {
                 Some((before, between, after)) => {
                     found = true;
                     let Ok(alternatives) = alternatives(between) else { return BTreeSet::new() };
@@ -42,11 +43,11 @@ pub(super) fn expand(key: &str) -> BTreeSet<String> {
     }
 }
 
-fn first_group(text: &str) -> Option<(&str, &str, &str)> {
-    let open = text.find('{').or_else(|| text.find('('))?;
-    let close = text.find('}').or_else(|| text.find(')'))?;
-    let between = text.get(open + 1..close)?;
-    Some((&text[..open], between, &text[close + 1..]))
+/// Up to the first bracket that closes, from the last one before it that opens; round or curly makes no difference.
+fn innermost_group(text: &str) -> Option<(&str, &str, &str)> {
+    let (opened, after) = text.split_at(text.find(['}', ')'])?);
+    let (before, between) = opened.split_at(opened.rfind(['{', '('])?);
+    Some((before, &between[1..], &after[1..]))
 }
 
 /// A range of numbers, a range of characters, or a list.

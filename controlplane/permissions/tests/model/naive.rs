@@ -8,22 +8,22 @@ use moonbridge_permissions::context::Satisfy;
 use moonbridge_permissions::settings::{Duplicates, MetaSelection, Of, PrimaryGroup, Settings, Stack, Traversal};
 
 #[derive(Debug, Clone)]
-pub struct Node {
-    pub key: String,
-    pub value: bool,
-    pub contexts: BTreeSet<(String, String)>,
-    pub expiry: Option<i64>,
+pub(crate) struct Node {
+    pub(crate) key: String,
+    pub(crate) value: bool,
+    pub(crate) contexts: BTreeSet<(String, String)>,
+    pub(crate) expiry: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct World {
-    pub user: Vec<Node>,
-    pub stored_primary: Option<String>,
-    pub groups: BTreeMap<String, Vec<Node>>,
-    pub tracks: BTreeMap<String, Vec<String>>,
-    pub settings: Settings,
-    pub contexts: BTreeSet<(String, String)>,
-    pub now: i64,
+pub(crate) struct World {
+    pub(crate) user: Vec<Node>,
+    pub(crate) stored_primary: Option<String>,
+    pub(crate) groups: BTreeMap<String, Vec<Node>>,
+    pub(crate) tracks: BTreeMap<String, Vec<String>>,
+    pub(crate) settings: Settings,
+    pub(crate) contexts: BTreeSet<(String, String)>,
+    pub(crate) now: i64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -46,10 +46,10 @@ impl Node {
         let parts: Vec<&str> = self.key.split('.').collect();
         match parts[..] {
             ["group", ..] => What::Group(self.key["group.".len()..].to_owned()),
-            ["prefix", priority, text] => What::Prefix(priority.parse().unwrap(), text.to_owned()),
-            ["suffix", priority, text] => What::Suffix(priority.parse().unwrap(), text.to_owned()),
+            ["prefix", priority, text] => What::Prefix(priority.parse().expect("a number"), text.to_owned()),
+            ["suffix", priority, text] => What::Suffix(priority.parse().expect("a number"), text.to_owned()),
             ["meta", key, value] => What::Meta(key.to_owned(), value.to_owned()),
-            ["weight", weight] => What::Weight(weight.parse().unwrap()),
+            ["weight", weight] => What::Weight(weight.parse().expect("a number")),
             ["displayname", _] => What::DisplayName,
             _ if self.key.starts_with("r=") => What::Regex(self.key[2..].to_owned()),
             _ => What::Permission,
@@ -214,7 +214,7 @@ impl World {
         std::iter::once(None).chain(groups.into_iter().map(Some)).collect()
     }
 
-    pub fn holders(&self) -> Vec<Holder> {
+    pub(crate) fn holders(&self) -> Vec<Holder> {
         let walked = self.traverse();
         if self.settings.sort_after_traversal { self.sorted(walked) } else { walked }
     }
@@ -234,7 +234,7 @@ impl World {
         direct.or_else(by_shorthand).map(|(_, node)| node.value)
     }
 
-    pub fn check(&self, permission: &str) -> Option<bool> {
+    pub(crate) fn check(&self, permission: &str) -> Option<bool> {
         let permission = permission.to_lowercase();
         self.said(&permission)
             .or_else(|| self.by_regex(&permission))
@@ -244,7 +244,7 @@ impl World {
 
     fn by_regex(&self, permission: &str) -> Option<bool> {
         let matches = |node: &Node| match node.what() {
-            What::Regex(pattern) => regex::Regex::new(&format!("(?i)^(?:{pattern})$")).unwrap().is_match(permission),
+            What::Regex(pattern) => regex::Regex::new(&format!("(?i)^(?:{pattern})$")).expect("a regex").is_match(permission),
             _ => false,
         };
         let found = self.all().into_iter().find(|(_, node)| self.settings.regex && matches(node));
@@ -261,7 +261,7 @@ impl World {
         beginnings(permission).iter().find_map(|beginning| self.said(beginning))
     }
 
-    pub fn primary_group(&self) -> String {
+    pub(crate) fn primary_group(&self) -> String {
         let found = match self.settings.primary_group {
             PrimaryGroup::ParentsByWeight => {
                 let parents = self.parents_by_node(&None);
@@ -287,7 +287,7 @@ impl World {
         (0..all.len()).filter(|&place| first(place) && all[place].1.value).map(|place| all[place].clone()).collect()
     }
 
-    pub fn meta(&self) -> BTreeMap<String, String> {
+    pub(crate) fn meta(&self) -> BTreeMap<String, String> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (_, node) in self.meta_nodes() {
             if let What::Meta(key, value) = node.what() {
@@ -306,7 +306,7 @@ impl World {
         values.iter().map(|(key, values)| (key.clone(), select(key, values))).collect()
     }
 
-    pub fn prefix(&self) -> Option<String> {
+    pub(crate) fn prefix(&self) -> Option<String> {
         let prefixes = self.meta_nodes().into_iter().filter_map(|(holder, node)| match node.what() {
             What::Prefix(priority, text) => Some((holder, priority, text)),
             _ => None,
@@ -314,7 +314,7 @@ impl World {
         self.stacked(&self.settings.prefix, prefixes.collect())
     }
 
-    pub fn suffix(&self) -> Option<String> {
+    pub(crate) fn suffix(&self) -> Option<String> {
         let suffixes = self.meta_nodes().into_iter().filter_map(|(holder, node)| match node.what() {
             What::Suffix(priority, text) => Some((holder, priority, text)),
             _ => None,
@@ -363,7 +363,7 @@ fn beginnings(permission: &str) -> Vec<String> {
 /// Lists and ranges of single characters.
 fn shorthand(key: &str) -> BTreeSet<String> {
     let Some(open) = key.find(['{', '(']) else { return BTreeSet::from([key.to_lowercase()]) };
-    let close = key.find(['}', ')']).unwrap();
+    let close = key.find(['}', ')']).expect("it closes");
     let between = &key[open + 1..close];
     let parts: Vec<String> = match between.as_bytes() {
         &[from, b'-', to] => (from..=to).map(|byte| char::from(byte).to_string()).collect(),

@@ -1,4 +1,4 @@
-//! Users and groups to measure with: for tests, benchmarks and the example that is counted.
+//! Users and groups to measure with: for tests, those that count included, and the benchmark.
 #![allow(dead_code, unreachable_pub, reason = "not all of them use all of it")]
 
 use std::sync::Arc;
