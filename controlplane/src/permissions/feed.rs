@@ -105,8 +105,8 @@ fn resource(event: Event, place: &mut Place) -> Option<Change> {
                 return None;
             }
         };
-        // Users of the new generation are changed after this only.
-        (place.generation, place.users) = (generation, place.users.max(revision));
+        // Its users are followed from here on; the watch on those before may have come further already.
+        (place.generation, place.users) = (generation, revision);
         return Some(Change::Imported(revision));
     }
     let of_generation = |prefix| keys::in_generation(prefix, key).is_none_or(|(generation, _)| generation == place.generation);

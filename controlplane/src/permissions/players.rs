@@ -1,5 +1,5 @@
-//! Players by name. A name leads to who is online under it, or else to the user that is stored with it, or else to who logged in last
-//! under it.
+//! Players by name. A name leads to who is online under it, or else to who logged in last under it, or else to the user that is stored
+//! with it: what was imported may know less than what was seen.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use prost::Message;
 use tonic::Status;
 use uuid::Uuid;
 
+use super::commit::put;
 use super::head::{Head, decode, entry_at, unchanged};
 use crate::keys;
 use crate::replica::Replica;
@@ -62,10 +63,10 @@ pub(super) async fn find(replica: &Replica, player: &str) -> Result<Player, Stat
 
 async fn known(store: &dyn Store, name: &str) -> Result<Option<Uuid>, StoreError> {
     let head = Head::read(store).await?;
-    let stored = uuid_at(store, &keys::permission_name(&head.generation, name), Some(head.revision)).await?;
-    match stored {
+    let seen = uuid_at(store, &keys::permission_player(name), Some(head.revision)).await?;
+    match seen {
         Some((uuid, _)) => Ok(Some(uuid)),
-        None => Ok(uuid_at(store, &keys::permission_player(name), Some(head.revision)).await?.map(|(uuid, _)| uuid)),
+        None => Ok(uuid_at(store, &keys::permission_name(&head.generation, name), Some(head.revision)).await?.map(|(uuid, _)| uuid)),
     }
 }
 
@@ -96,12 +97,12 @@ pub(super) async fn index(
         compares.push(Compare::Modified(key.clone(), entry.modified));
         changes.push(Change::Delete(key));
     }
-    changes.extend(after.map(|key| super::commit::put(key, uuid.to_string().into_bytes())));
+    changes.extend(after.map(|key| put(key, uuid.to_string().into_bytes())));
     Ok((compares, changes))
 }
 
-/// Notes who logged in under a name, so that the player is found by it later on. If it is another than before, stored users are
-/// brought in step: this one has the name now, and nobody else.
+/// Notes who logged in under a name, so that the player is found by it later on. If it is another than before, the name of the stored
+/// user is brought in step.
 pub(crate) async fn saw_player(store: &dyn Store, name: &str, uuid: Uuid) -> Result<(), StoreError> {
     let key = keys::permission_player(name);
     for attempt in 0..ATTEMPTS {
@@ -110,9 +111,19 @@ pub(crate) async fn saw_player(store: &dyn Store, name: &str, uuid: Uuid) -> Res
         if entry.as_ref().is_some_and(|entry| Uuid::try_parse_ascii(&entry.value).ok() == Some(uuid)) {
             return Ok(());
         }
-        let mut compares = vec![head.unchanged(), unchanged(&key, entry.as_ref())];
-        let mut changes = vec![super::commit::put(key.clone(), uuid.to_string().into_bytes())];
-        rename(store, &head, name, uuid, &mut compares, &mut changes).await?;
+        let user_key = keys::permission_user(&head.generation, uuid);
+        let (stored, _) = entry_at(store, &user_key, Some(head.revision)).await?;
+        let mut compares = vec![head.unchanged(), unchanged(&key, entry.as_ref()), unchanged(&user_key, stored.as_ref())];
+        let mut changes = vec![put(key.clone(), uuid.to_string().into_bytes())];
+        if let Some(user) = stored.as_ref().map(decode::<v1::PermissionUser>).transpose()?
+            && user.username != name
+        {
+            let (more, index) = index(store, &head, uuid, Some(&user.username), Some(name)).await?;
+            compares.extend(more);
+            changes.extend(index);
+            changes.push(put(user_key, v1::PermissionUser { username: name.to_owned(), ..user }.encode_to_vec()));
+            changes.push(put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()));
+        }
         if let Committed::Yes(_) = store.txn(Txn { compares, changes }).await? {
             return Ok(());
         }
@@ -121,36 +132,36 @@ pub(crate) async fn saw_player(store: &dyn Store, name: &str, uuid: Uuid) -> Res
     Ok(())
 }
 
-async fn rename(
-    store: &dyn Store,
-    head: &Head,
-    name: &str,
-    uuid: Uuid,
-    compares: &mut Vec<Compare>,
-    changes: &mut Vec<Change>,
-) -> Result<(), StoreError> {
-    let user_key = keys::permission_user(&head.generation, uuid);
-    let (stored, _) = entry_at(store, &user_key, Some(head.revision)).await?;
-    compares.push(unchanged(&user_key, stored.as_ref()));
-    if let Some(entry) = &stored {
-        let user: v1::PermissionUser = decode(entry)?;
-        if user.username != name {
-            let (more, index) = index(store, head, uuid, Some(&user.username), Some(name)).await?;
-            compares.extend(more);
-            changes.extend(index);
-            changes.push(super::commit::put(user_key, v1::PermissionUser { username: name.to_owned(), ..user }.encode_to_vec()));
-            changes.push(super::commit::put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()));
-        }
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::permissions::users::read_user;
+    use crate::store::embedded::Embedded;
+
+    const ADA: Uuid = Uuid::from_u128(10);
+    const EVE: Uuid = Uuid::from_u128(14);
+
+    #[tokio::test]
+    async fn a_name_leads_to_who_was_seen_with_it_last_and_a_stored_user_goes_by_its_newest_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(folder.path()).expect("a store");
+        assert_eq!(known(&store, "Ada").await.expect("an answer"), None);
+        let stored = v1::PermissionUser { uuid: ADA.to_string(), username: "Ada".to_owned(), ..v1::PermissionUser::default() };
+        let changes = vec![
+            put(keys::permission_user("0", ADA), stored.encode_to_vec()),
+            put(keys::permission_name("0", "Ada"), ADA.to_string().into_bytes()),
+        ];
+        store.txn(Txn { compares: Vec::new(), changes }).await.expect("stored");
+        assert_eq!(known(&store, "ADA").await.expect("an answer"), Some(ADA));
+        saw_player(&store, "ada", EVE).await.expect("seen");
+        assert_eq!(known(&store, "Ada").await.expect("an answer"), Some(EVE));
+        saw_player(&store, "Ada2", ADA).await.expect("seen");
+        assert_eq!(known(&store, "ada2").await.expect("an answer"), Some(ADA));
+        let (user, revision) = read_user(&store, ADA).await.expect("an answer");
+        assert_eq!(user.map(|user| user.username).as_deref(), Some("Ada2"));
+        assert!(store.get(&keys::permission_name("0", "ada")).await.expect("an answer").is_none());
+        // Nothing is written when nothing is new.
+        saw_player(&store, "Ada2", ADA).await.expect("seen");
+        assert_eq!(read_user(&store, ADA).await.expect("an answer").1, revision);
     }
-    // The name is no longer that of whoever is stored with it.
-    let name_key = keys::permission_name(&head.generation, name);
-    if let Some((holder, entry)) = uuid_at(store, &name_key, Some(head.revision)).await?
-        && holder != uuid
-    {
-        compares.push(Compare::Modified(name_key.clone(), entry.modified));
-        changes.push(Change::Delete(name_key));
-        changes.push(super::commit::put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()));
-    }
-    Ok(())
 }

@@ -11,8 +11,6 @@ use crate::replica::Replica;
 
 /// A caller that takes nothing for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The wait to tell a caller why its stream ends.
-const LAST_WORD: Duration = Duration::from_secs(1);
 /// Messages that wait for the caller.
 const WAITING: usize = 16;
 
@@ -25,7 +23,7 @@ impl<T> Sender<T> {
     /// # Errors
     /// When the caller is gone, or takes nothing.
     pub(super) async fn send(&self, message: T) -> Result<(), Status> {
-        let gone = |_| Status::cancelled("the caller takes no messages any more");
+        let gone = |_| Status::aborted(format!("nothing of this stream was taken for {PATIENCE:?}: begin anew"));
         self.0.send_timeout(Ok(message), PATIENCE).await.map_err(gone)
     }
 }
@@ -36,7 +34,9 @@ where
     T: Send + 'static,
     F: Future<Output = Result<(), Status>> + Send + 'static,
 {
-    let (sender, receiver) = mpsc::channel(WAITING);
+    let (sender, receiver) = mpsc::channel(WAITING + 1);
+    // So that a caller who took nothing is told, too, once it looks: an end without a word would pass for the whole answer.
+    let last_word = sender.clone().try_reserve_owned();
     let producing = produce(Sender(sender.clone()));
     let shutdown = replica.shutdown.clone();
     tokio::spawn(async move {
@@ -45,9 +45,8 @@ where
             () = sender.closed() => Ok(()),
             () = shutdown.cancelled() => Err(Status::unavailable("this replica is shutting down: ask another")),
         };
-        if let Err(status) = ended {
-            // It may be gone.
-            let _ = sender.send_timeout(Err(status), LAST_WORD).await;
+        if let (Err(status), Ok(last_word)) = (ended, last_word) {
+            last_word.send(Err(status));
         }
     });
     ReceiverStream::new(receiver)

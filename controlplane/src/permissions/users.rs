@@ -111,3 +111,59 @@ pub(crate) async fn read_user(store: &dyn Store, uuid: Uuid) -> Result<(Option<v
     let (entry, revision) = head::entry_at(store, &keys::permission_user(&head.generation, uuid), Some(head.revision)).await?;
     Ok((entry.as_ref().map(head::decode).transpose()?, revision))
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::store::embedded::Embedded;
+    use crate::store::{Change as Put, Committed, Txn};
+
+    const ADA: Uuid = Uuid::from_u128(10);
+
+    async fn put(store: &dyn Store, key: &str, value: Vec<u8>) -> StoreRevision {
+        let changes = vec![Put::Put { key: key.to_owned(), value, lease: 0 }];
+        match store.txn(Txn { compares: Vec::new(), changes }).await {
+            Ok(Committed::Yes(revision)) => revision,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ada(key: &str) -> v1::PermissionUser {
+        let node = v1::PermissionNode { key: key.to_owned(), value: true, ..v1::PermissionNode::default() };
+        v1::PermissionUser { uuid: ADA.to_string(), nodes: vec![node], ..v1::PermissionUser::default() }
+    }
+
+    #[tokio::test]
+    async fn changes_of_the_visible_generation_are_told_and_another_generation_as_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Arc::new(Embedded::open(folder.path()).expect("a store"));
+        let users = Users::new();
+        let mut changes = users.changes();
+        let (shutdown, following) = (CancellationToken::new(), store.clone());
+        let stop = shutdown.clone();
+        let task = tokio::spawn(async move { users.follow(&*following, stop).await });
+        let mut next = async || tokio::time::timeout(Duration::from_secs(30), changes.recv()).await.expect("a change").expect("a change");
+        assert_eq!(next().await, UserChange::All);
+        let revision = put(&*store, &keys::permission_user("0", ADA), ada("a").encode_to_vec()).await;
+        assert_eq!(next().await, UserChange::User { uuid: ADA, user: Some(ada("a")), revision });
+        assert_eq!(read_user(&*store, ADA).await.expect("an answer"), (Some(ada("a")), revision));
+        // An import writes, and is seen by nobody before it is visible.
+        put(&*store, &keys::permission_user("1", ADA), ada("b").encode_to_vec()).await;
+        assert_eq!(read_user(&*store, ADA).await.expect("an answer").0, Some(ada("a")));
+        let head = v1::PermissionHead { generation: "1".to_owned() };
+        put(&*store, keys::PERMISSION_HEAD, head.encode_to_vec()).await;
+        assert_eq!(next().await, UserChange::All);
+        assert_eq!(read_user(&*store, ADA).await.expect("an answer").0, Some(ada("b")));
+        // What happens to the old one is nobody's concern any more; a record that cannot be read changes nothing.
+        put(&*store, &keys::permission_user("0", ADA), ada("c").encode_to_vec()).await;
+        put(&*store, &keys::permission_user("1", ADA), vec![0xff]).await;
+        assert!(matches!(read_user(&*store, ADA).await, Err(StoreError::Damaged(_))));
+        let changes = vec![Put::Delete(keys::permission_user("1", ADA))];
+        store.txn(Txn { compares: Vec::new(), changes }).await.expect("removed");
+        assert!(matches!(next().await, UserChange::User { uuid: ADA, user: None, .. }));
+        shutdown.cancel();
+        task.await.expect("no panic");
+    }
+}

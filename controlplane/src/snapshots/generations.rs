@@ -117,3 +117,68 @@ fn decode<T: prost::Message + Default>(entry: &Entry) -> Result<T, String> {
 fn mistakes(mistakes: Vec<v1::FieldError>) -> String {
     super::shown(&mistakes)
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::super::{Resources, Snapshots, snapshot_of};
+    use super::*;
+    use crate::follow::View;
+    use crate::store::{Batch, Event};
+
+    fn entry(key: &str, value: &impl Message, modified: u64) -> Entry {
+        Entry { key: key.to_owned(), value: value.encode_to_vec(), modified, lease: 0 }
+    }
+
+    fn group(generation: &str, name: &str, modified: u64) -> Entry {
+        let group = v1::PermissionGroup { name: name.to_owned(), nodes: Vec::new() };
+        entry(&keys::permission_group(generation, name), &group, modified)
+    }
+
+    fn names(snapshot: &Snapshot) -> Vec<&str> {
+        snapshot.groups.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn what_is_not_visible_waits_apart_and_comes_at_once_with_the_head() {
+        let snapshots = Snapshots::new();
+        let mut view = Resources::new(snapshots.clone(), "store");
+        let mut stored = vec![group("0", "old", 1)];
+        view.reset(stored.clone(), 1);
+        let newest = || snapshots.newest().expect("a snapshot");
+        let mut then = |view: &mut Resources, entry: Entry| {
+            stored.push(entry.clone());
+            view.apply(Batch { revision: entry.modified, events: vec![Event::Put(entry)] });
+        };
+        then(&mut view, group("new", "one", 2));
+        then(&mut view, group("new", "two", 3));
+        then(&mut view, group("given up", "three", 4));
+        assert_eq!((names(&newest()), newest().revision.number), (vec!["old"], 1));
+        let head = v1::PermissionHead { generation: "new".to_owned() };
+        then(&mut view, entry(keys::PERMISSION_HEAD, &head, 5));
+        assert_eq!((names(&newest()), newest().revision.number), (vec!["one", "two"], 5));
+        // Who begins now sees the same.
+        assert_eq!(snapshot_of("store", &stored), *newest());
+        let swept = [keys::permission_group("0", "old"), keys::permission_group("given up", "three")];
+        let events = swept.map(|key| Event::Delete { key, modified: 6 });
+        view.apply(Batch { revision: 6, events: events.into() });
+        assert_eq!((names(&newest()), newest().revision.number), (vec!["one", "two"], 5));
+        assert!(view.current.generations.apart.is_empty());
+        let gone = Event::Delete { key: keys::permission_group("new", "one"), modified: 7 };
+        view.apply(Batch { revision: 7, events: vec![gone] });
+        assert_eq!((names(&newest()), newest().revision.number), (vec!["two"], 7));
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_leaves_what_was_there() {
+        let snapshots = Snapshots::new();
+        let mut view = Resources::new(snapshots.clone(), "store");
+        view.reset(vec![group("0", "mod", 1)], 1);
+        let broken = Entry { value: vec![0xff], ..group("0", "mod", 2) };
+        view.apply(Batch { revision: 2, events: vec![Event::Put(broken)] });
+        let head = Entry { key: keys::PERMISSION_HEAD.to_owned(), value: vec![0xff], modified: 3, lease: 0 };
+        view.apply(Batch { revision: 3, events: vec![Event::Put(head)] });
+        assert_eq!(names(&snapshots.newest().expect("a snapshot")), ["mod"]);
+    }
+}

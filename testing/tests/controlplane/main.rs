@@ -6,6 +6,7 @@ mod claims;
 mod commands;
 mod disk;
 mod nodes;
+mod permissions;
 mod replicas;
 mod resources;
 mod security;
