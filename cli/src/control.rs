@@ -139,8 +139,7 @@ async fn ask(url: &str, endpoint: Endpoint, bearer: Bearer) -> Result<Clients, S
     let asked = async {
         let channel = endpoint.connect().await.map_err(|error| with_tls(innermost(&error)))?;
         connected = true;
-        let permissions =
-            PermissionServiceClient::with_interceptor(channel.clone(), bearer.clone()).max_decoding_message_size(MAX_ANSWER);
+        let permissions = PermissionServiceClient::with_interceptor(channel.clone(), bearer.clone()).max_decoding_message_size(MAX_ANSWER);
         let mut admin = AdminServiceClient::with_interceptor(channel, bearer).max_decoding_message_size(MAX_ANSWER);
         match admin.get_settings(v1::GetSettingsRequest {}).await {
             // Made by the transport, not by the control plane. With TLS 1.3 a server refuses a client's certificate only after
