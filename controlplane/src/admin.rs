@@ -54,6 +54,10 @@ impl AdminService for Admin {
         resources::drain_backend(&self.0, &caller(&request), request.into_inner()).await.map(Response::new)
     }
 
+    async fn set_plugin_channel(&self, request: Request<v1::SetPluginChannelRequest>) -> Answer<v1::Backend> {
+        resources::set_plugin_channel(&self.0, &caller(&request), request.into_inner()).await.map(Response::new)
+    }
+
     async fn restrict_backend(&self, request: Request<v1::RestrictBackendRequest>) -> Answer<v1::Backend> {
         resources::restrict_backend(&self.0, &caller(&request), request.into_inner()).await.map(Response::new)
     }

@@ -101,7 +101,7 @@ pub(crate) async fn set_backend(replica: &Replica, caller: &Caller, given: &v1::
         }
         let mut new = v1::Backend::from(&backend);
         if let (true, Some(known)) = (keep_marks, &known) {
-            (new.drained, new.restricted) = (known.drained, known.restricted);
+            (new.drained, new.restricted, new.plugin_channel_off) = (known.drained, known.restricted, known.plugin_channel_off);
         }
         let entry = describe::backend("backend.set", &new.name, known.as_ref(), Some(&new));
         if let Some(value) = attempts.commit(replace(&key, old.as_ref(), new, entry)).await? {
@@ -120,6 +120,11 @@ pub(crate) async fn drain_backend(replica: &Replica, caller: &Caller, name: &str
 pub(crate) async fn restrict_backend(replica: &Replica, caller: &Caller, name: &str, restricted: bool) -> Result<v1::Backend, Status> {
     let what = if restricted { "backend.restrict" } else { "backend.unrestrict" };
     mark_backend(replica, caller, what, name, |backend| backend.restricted = restricted).await
+}
+
+/// Lets a backend's plugins be obeyed on the channel `BungeeCord`, or not.
+pub(crate) async fn set_plugin_channel(replica: &Replica, caller: &Caller, name: &str, off: bool) -> Result<v1::Backend, Status> {
+    mark_backend(replica, caller, "backend.plugin-channel", name, |backend| backend.plugin_channel_off = off).await
 }
 
 async fn mark_backend(

@@ -17,6 +17,7 @@ fn backend(name: String) -> impl Strategy<Value = v1::Backend> {
         forwarding,
         drained,
         restricted: !drained,
+        plugin_channel_off: drained,
         forwarding_token: if forwarding == v1::Forwarding::Bungeeguard as i32 { token } else { String::new() },
     })
 }
@@ -104,7 +105,7 @@ fn a_route_has_at_most_126_backends() {
 
 prop_compose! {
     fn garbage_backend()(name in ".{0,80}", address in ".{0,40}|.{0,5}:[0-9]{0,6}|\\[.{0,9}\\]:1", forwarding in -1..5i32, drained in any::<bool>(), forwarding_token in ".{0,9}") -> v1::Backend {
-        v1::Backend { name, address, forwarding, drained, forwarding_token, restricted: drained }
+        v1::Backend { name, address, forwarding, drained, forwarding_token, restricted: drained, plugin_channel_off: !drained }
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) async fn kick_player(replica: &Replica, caller: &Caller, request: v1:
     }
     let session = online(replica, &request.player).await?;
     tracing::info!(by = %caller.name, player = session.player, "player to be kicked");
-    let action = v1::KickAction { session_id: session.id, player: session.player, reason: request.reason };
+    let action = v1::KickAction { session_id: session.id, player: session.player, reason: request.reason, reason_json: String::new() };
     carry_out(replica, &session.node_id, Action::Kick(action), &request.traceparent).await
 }
 

@@ -46,6 +46,16 @@ pub(super) async fn drain_backend(replica: &Replica, caller: &Caller, request: v
     Ok(without_token(backend))
 }
 
+pub(super) async fn set_plugin_channel(
+    replica: &Replica,
+    caller: &Caller,
+    request: v1::SetPluginChannelRequest,
+) -> Result<v1::Backend, Status> {
+    let backend = resources::set_plugin_channel(replica, caller, &request.name, request.off).await?;
+    tracing::info!(by = %caller.name, backend = backend.name, off = backend.plugin_channel_off, "plugin channel switched");
+    Ok(without_token(backend))
+}
+
 pub(super) async fn restrict_backend(
     replica: &Replica,
     caller: &Caller,

@@ -63,6 +63,7 @@ fn of_backend(backend: &v1::Backend) -> Vec<Field> {
         ("forwarding", forwarding.to_owned()),
         ("drained", backend.drained.to_string()),
         ("restricted", backend.restricted.to_string()),
+        ("plugin_channel", if backend.plugin_channel_off { "off" } else { "on" }.to_owned()),
     ];
     if !backend.forwarding_token.is_empty() {
         fields.push((TOKEN, "(set)".to_owned()));
@@ -115,7 +116,14 @@ mod tests {
         assert_eq!(added.before, Vec::<String>::new());
         assert_eq!(
             added.after,
-            ["address = a:1", "forwarding = none", "drained = false", "restricted = false", "forwarding_token = (set)"]
+            [
+                "address = a:1",
+                "forwarding = none",
+                "drained = false",
+                "restricted = false",
+                "plugin_channel = on",
+                "forwarding_token = (set)"
+            ]
         );
         let changed = backend("backend.set", "lobby", Some(&lobby("secret-1")), Some(&v1::Backend { drained: true, ..lobby("secret-2") }));
         assert_eq!(changed.before, ["drained = false", "forwarding_token = (set)"]);

@@ -36,6 +36,7 @@ const NEEDED: &[(&str, Role)] = &[
     ("/moonbridge.v1.AdminService/SetBackend", Admin),
     ("/moonbridge.v1.AdminService/RemoveBackend", Admin),
     ("/moonbridge.v1.AdminService/RestrictBackend", Admin),
+    ("/moonbridge.v1.AdminService/SetPluginChannel", Admin),
     ("/moonbridge.v1.AdminService/SetRoute", Admin),
     ("/moonbridge.v1.AdminService/RemoveRoute", Admin),
     ("/moonbridge.v1.AdminService/SetSettings", Admin),

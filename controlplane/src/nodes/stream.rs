@@ -220,6 +220,8 @@ async fn read(
             node_message::Message::Events(events) => permit.send(Item::Events(events)),
             node_message::Message::Command(update) => permit.send(Item::Command(update)),
             node_message::Message::Claim(claim) => permit.send(Item::Claim(claim)),
+            // Answered by [`super::ask`].
+            node_message::Message::Ask(_) => {}
             node_message::Message::Goodbye(_) => {
                 permit.send(Item::Goodbye);
                 // The inbox ends the stream when it has done what came before.

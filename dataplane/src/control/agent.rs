@@ -91,7 +91,7 @@ impl Agent {
                 self.node.registry.set_permissions(permissions);
                 Vec::new()
             }
-            Down::Heartbeat(_) => Vec::new(),
+            Down::AskAnswer(_) | Down::Delivery(_) | Down::Heartbeat(_) => Vec::new(),
         })
     }
 

@@ -27,6 +27,8 @@ pub struct Backend {
     pub drained: bool,
     /// Takes only players who have the permission [`Backend::permission`] says.
     pub restricted: bool,
+    /// Its plugins are not obeyed on the channel `BungeeCord`.
+    pub plugin_channel_off: bool,
 }
 
 impl Backend {
@@ -108,7 +110,14 @@ pub(super) fn validate(raw: v1::Backend, at: &At, mistakes: &mut Mistakes) -> Ba
         Address { host: String::new(), port: 0 }
     });
     let forwarding = forwarding::validate(raw.forwarding, &raw.forwarding_token, at, mistakes);
-    Backend { name: raw.name, address, forwarding, drained: raw.drained, restricted: raw.restricted }
+    Backend {
+        name: raw.name,
+        address,
+        forwarding,
+        drained: raw.drained,
+        restricted: raw.restricted,
+        plugin_channel_off: raw.plugin_channel_off,
+    }
 }
 
 impl TryFrom<v1::Backend> for Backend {
@@ -131,6 +140,7 @@ impl From<&Backend> for v1::Backend {
             drained: backend.drained,
             forwarding_token,
             restricted: backend.restricted,
+            plugin_channel_off: backend.plugin_channel_off,
         }
     }
 }

@@ -111,13 +111,14 @@ pub(super) fn to_wire(forwarding: &Forwarding) -> (i32, String) {
 /// As derived, except that the token is not shown.
 impl fmt::Debug for v1::Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address, forwarding: _, drained, forwarding_token, restricted } = self;
+        let Self { name, address, forwarding: _, drained, forwarding_token, restricted, plugin_channel_off } = self;
         f.debug_struct("Backend")
             .field("name", name)
             .field("address", address)
             .field("forwarding", &self.forwarding())
             .field("drained", drained)
             .field("restricted", restricted)
+            .field("plugin_channel_off", plugin_channel_off)
             .field("forwarding_token", &if forwarding_token.is_empty() { "" } else { "(set)" })
             .finish()
     }
