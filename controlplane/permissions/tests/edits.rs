@@ -127,9 +127,12 @@ fn steps_along_a_track() {
     use Direction::{Demote, Promote};
     let staff = Track::new("staff", ["default", "mod", "admin"]).expect("a track");
     let all = groups(&["default", "mod", "admin", "vip"]);
+    type Name = Option<&'static str>;
     type Own = &'static [&'static str];
+    /// Primary group, nodes, step, where; from, to, and both afterwards.
+    type Case = (Name, Own, Direction, Contexts, Name, Name, Name, Own);
     #[rustfmt::skip]
-    let cases: &[(Option<&str>, Own, Direction, Contexts, Option<&str>, Option<&str>, Option<&str>, Own)] = &[
+    let cases: &[Case] = &[
         (None, &["group.mod", "a"], Promote, Contexts::none(), Some("mod"), Some("admin"), None, &["group.admin", "a"]),
         (Some("mod"), &["group.mod"], Promote, Contexts::none(), Some("mod"), Some("admin"), Some("admin"), &["group.admin"]),
         (Some("mod"), &["group.mod"], Demote, Contexts::none(), Some("mod"), Some("default"), Some("default"), &["group.default"]),

@@ -107,6 +107,8 @@ fn regular_expressions_match_the_whole() {
         (r"[+*?{}]+", vec!["+*?{}"], vec!["a"]),
         (r"\+\*?", vec!["+", "+*"], vec!["*"]),
         (r"ä.", vec!["äö"], vec!["a"]),
+        (r"\p{L}+\.[\p{Lu}\x{31}]+", vec!["äö.a1", "日本.1"], vec!["1.a", "ä.2"]),
+        (r"\P{L}{2}", vec!["12"], vec!["a1"]),
     ] {
         let node = node(&format!("r={pattern}"));
         let Kind::Regex(regex) = node.kind() else { panic!("{pattern}") };

@@ -64,10 +64,12 @@ fn permission(text: &str) -> (Arc<str>, Kind) {
     (key, Kind::Permission(all))
 }
 
-/// In lower case; the very same if it is already.
+/// In lower case; the very same if it plainly is already.
 pub(super) fn shared_lower(text: &Arc<str>) -> Arc<str> {
-    let lowered = lower(text);
-    if *lowered == **text { Arc::clone(text) } else { lowered.into() }
+    if text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
+        return Arc::clone(text);
+    }
+    lower(text).into()
 }
 
 /// In lower case letter by letter, which a check can do without knowing what comes next.

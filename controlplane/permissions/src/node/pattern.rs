@@ -132,14 +132,26 @@ impl Translation<'_> {
         };
         self.done.push(c);
         if c == '{' {
-            for inner in self.rest.by_ref() {
-                self.done.push(inner);
-                if inner == '}' {
-                    break;
-                }
-            }
+            self.up_to_brace();
         }
         Ok(())
+    }
+
+    /// What follows in braces, if anything does, belongs to what came before and is no quantifier.
+    fn braces(&mut self) {
+        if let Some(open) = self.rest.next_if_eq(&'{') {
+            self.done.push(open);
+            self.up_to_brace();
+        }
+    }
+
+    fn up_to_brace(&mut self) {
+        for inner in self.rest.by_ref() {
+            self.done.push(inner);
+            if inner == '}' {
+                break;
+            }
+        }
     }
 
     fn escape(&mut self) -> Result<(), String> {
@@ -155,6 +167,10 @@ impl Translation<'_> {
             'S' => self.done.push_str(r"[^ \t\n\x0B\f\r]"),
             'Q' => self.quoted(),
             '1'..='9' | 'k' => return Err("back-references are not supported".to_owned()),
+            'p' | 'P' | 'x' => {
+                self.done.extend(['\\', c]);
+                self.braces();
+            }
             _ if c.is_ascii_alphanumeric() => self.done.extend(['\\', c]),
             _ => self.done.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
         }

@@ -15,6 +15,10 @@ struct TooMany;
 /// Groups may nest. In LuckPerms the first bracket that opens pairs with the first that closes, which comes to the same for groups side
 /// by side and leaves brackets over in nested ones: those results nobody asks for.
 pub(super) fn expand(key: &str) -> BTreeSet<String> {
+    // Almost every key.
+    if innermost_group(key).is_none() {
+        return BTreeSet::new();
+    }
     let mut results = BTreeSet::from([key.to_owned()]);
     // Each round takes a pair of brackets out of every result that has one, so they come to an end.
     loop {
