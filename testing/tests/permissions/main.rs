@@ -2,6 +2,7 @@
 
 mod away;
 mod bad_input;
+mod benchmark;
 mod conflicts;
 mod documented;
 mod imports;
