@@ -251,7 +251,7 @@ async fn an_import_names_what_it_leaves_out_and_an_export_is_read_again() {
 
     let out = folder.path().join("out.json");
     let ran = ok(&cli, &format!("export {}", out.display())).await;
-    assert!(ran.stdout.contains("1 users are in"), "{ran:?}");
+    assert!(ran.stdout.contains("users: 1"), "{ran:?}");
     let text = std::fs::read_to_string(&out).expect("it is there");
     let stdout = ok(&cli, "export -").await;
     let sections = |text: &str| {

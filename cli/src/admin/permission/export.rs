@@ -1,18 +1,16 @@
 //! `moonbridge permission export`: LuckPerms' form, written as it comes.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+mod target;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use std::io;
+use std::path::Path;
+
 use moonbridge_permissions::format::luckperms::Writer;
 use moonbridge_permissions::{Group, Track, User};
 use moonbridge_proto::v1::{self, permission_record::Record};
 use serde_json::json;
-use tempfile::NamedTempFile;
 
+use self::target::Target;
 use super::super::Session;
 use crate::control::refused;
 use crate::failure::{Failure, Outcome};
@@ -21,24 +19,25 @@ use crate::time;
 
 /// Runs the verb.
 pub(super) async fn run(mut session: Session, path: &Path) -> Outcome {
-    let target = Target::open(path)?;
-    let failed = target.failed(path);
+    let failed = |problem: Problem| problem.told(path);
+    let target = Target::open(path).map_err(|error| failed(error.into()))?;
     let mut records = session.permissions.export(v1::ExportRequest {}).await.map_err(refused)?.into_inner();
     let mut export = Export::new(target);
     while let Some(record) = records.message().await.map_err(refused)? {
-        let Some(record) = record.record else { continue };
-        export.add(&record).map_err(|problem| problem.told(&failed))?;
+        if let Some(record) = record.record {
+            export.add(&record).map_err(failed)?;
+        }
     }
     let (groups, tracks, users) = (export.groups.len(), export.tracks.len(), export.users);
-    export.finish().map_err(|problem| problem.told(&failed))?;
-    let text = format!("{groups} groups, {tracks} tracks and {users} users are in {}", path.display());
+    export.finish().map_err(failed)?;
+    let what = format!("groups: {groups}, tracks: {tracks}, users: {users}");
     if path == Path::new("-") {
-        output::note(&text.replace(" are in -", " written"));
+        output::note(&format!("exported {what}"));
         return Ok(());
     }
     let mut thing = Listing::new(&["file", "groups", "tracks", "users"]);
     thing.push([json!(path.display().to_string()), json!(groups), json!(tracks), json!(users)]);
-    session.done(&text, &thing)
+    session.done(&format!("exported to {}; {what}", path.display()), &thing)
 }
 
 /// Why an export ends too soon.
@@ -50,9 +49,11 @@ enum Problem {
 }
 
 impl Problem {
-    fn told(self, output: &impl Fn(io::Error) -> Failure) -> Failure {
+    /// For people. A reader that has gone ends the command quietly.
+    fn told(self, path: &Path) -> Failure {
         match self {
-            Problem::Output(error) => output(error),
+            Problem::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Failure::output_closed(),
+            Problem::Output(error) => Failure::failed(format!("cannot write {}: {error}", path.display())),
             Problem::Record(what) => Failure::failed(format!("cannot export {what}: is the control plane of another version?")),
         }
     }
@@ -119,122 +120,9 @@ fn moment() -> String {
     now.replace('T', " ").replace('Z', " UTC")
 }
 
-/// Where an export goes.
-enum Target {
-    Plain(BufWriter<Place>),
-    Gzip(GzEncoder<BufWriter<Place>>),
-}
-
-/// The file, or what stands for it until it is whole.
-enum Place {
-    Stdout(io::Stdout),
-    /// A pipe or a device.
-    Special(File),
-    /// Beside the file that it becomes.
-    Temporary(NamedTempFile, PathBuf),
-}
-
-impl Target {
-    fn open(path: &Path) -> Outcome<Target> {
-        let place = match path == Path::new("-") {
-            true => Place::Stdout(io::stdout()),
-            false => Place::open(path).map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?,
-        };
-        let out = BufWriter::with_capacity(1 << 16, place);
-        Ok(match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz")) {
-            true => Target::Gzip(GzEncoder::new(out, Compression::default())),
-            false => Target::Plain(out),
-        })
-    }
-
-    /// What a failure to write is for people. A reader that has gone ends the command quietly.
-    fn failed(&self, path: &Path) -> impl Fn(io::Error) -> Failure + use<> {
-        let path = path.display().to_string();
-        move |error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::output_closed(),
-            _ => Failure::failed(format!("cannot write {path}: {error}")),
-        }
-    }
-
-    fn finish(self) -> io::Result<()> {
-        let mut out = match self {
-            Target::Plain(out) => out,
-            Target::Gzip(out) => out.finish()?,
-        };
-        out.flush()?;
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
-    }
-}
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Target::Plain(out) => out.write(bytes),
-            Target::Gzip(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Target::Plain(out) => out.flush(),
-            Target::Gzip(out) => out.flush(),
-        }
-    }
-}
-
-impl Place {
-    fn open(path: &Path) -> io::Result<Place> {
-        let known = match fs::metadata(path) {
-            Ok(known) => known,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Place::beside(path.to_owned(), 0o666),
-            Err(error) => return Err(error),
-        };
-        // What a link leads to is replaced, not the link; and no device is.
-        match known.is_file() {
-            true => Place::beside(fs::canonicalize(path)?, known.permissions().mode()),
-            false => Ok(Place::Special(OpenOptions::new().write(true).open(path)?)),
-        }
-    }
-
-    fn beside(path: PathBuf, mode: u32) -> io::Result<Place> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".moonbridge-export-").permissions(Permissions::from_mode(mode & 0o777));
-        Ok(Place::Temporary(builder.tempfile_in(folder)?, path))
-    }
-
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Place::Stdout(mut out) => out.flush(),
-            Place::Special(mut out) => out.flush(),
-            Place::Temporary(file, path) => {
-                file.as_file().sync_all()?;
-                file.persist(path).map(drop).map_err(|error| error.error)
-            }
-        }
-    }
-}
-
-impl Write for Place {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Place::Stdout(out) => out.write(bytes),
-            Place::Special(out) => out.write(bytes),
-            Place::Temporary(out, _) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Place::Stdout(out) => out.flush(),
-            Place::Special(out) => out.flush(),
-            Place::Temporary(out, _) => out.flush(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
     use std::io::Read;
 
     use flate2::read::GzDecoder;
@@ -277,37 +165,6 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file stays");
         export(&plain, &[]);
         assert!(luckperms::read(File::open(&plain).unwrap()).unwrap().users.is_empty());
-    }
-
-    #[test]
-    fn a_file_is_whole_or_as_it_was() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (folder.path().join("out.json"), folder.path().join("link.json"));
-        fs::write(&path, "before").unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        let mut begun = Export::new(Target::open(&link).unwrap());
-        for record in records() {
-            begun.add(&record).unwrap();
-        }
-        drop(begun);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-        export(&link, &records());
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert!(fs::read_to_string(&path).unwrap().contains("staff"));
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    }
-
-    #[test]
-    fn a_device_stays_a_device_and_a_folder_is_refused() {
-        export(Path::new("/dev/null"), &records());
-        assert!(!fs::metadata("/dev/null").unwrap().is_file());
-        let folder = tempfile::tempdir().unwrap();
-        for bad in [folder.path().to_owned(), folder.path().join("no/such/folder.json")] {
-            let failure = Target::open(&bad).err().unwrap();
-            assert!(failure.code == 1 && failure.message.contains(&bad.display().to_string()), "{failure}");
-        }
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! `moonbridge permission settings`: by the names that the settings have in LuckPerms' `config.yml`.
 
+mod keys;
+
 use moonbridge_permissions::Settings;
-use moonbridge_proto::v1::{self, MetaSelection, PermissionTraversal, PrimaryGroupCalculation, TemporaryAddBehaviour};
+use moonbridge_proto::v1;
 use serde_json::{Map, Value};
 
+use self::keys::{pairs, set};
 use super::super::Session;
 use crate::args::Format;
 use crate::args::permission::SettingsVerb;
@@ -53,185 +56,6 @@ fn changed(mut settings: v1::PermissionSettings, changes: &[(String, String)]) -
         mistakes.extend(invalid.into_iter().map(|mistake| format!("{}: {}", mistake.path, mistake.problem)));
     }
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes.join("\n")) }
-}
-
-/// Every setting that there is, with its value as it is set.
-fn pairs(settings: &v1::PermissionSettings) -> Vec<(String, String)> {
-    let mut pairs: Vec<(String, String)> = FIELDS.iter().map(|(key, field)| ((*key).to_owned(), field.get(settings))).collect();
-    for (of, stack) in [(PREFIX, settings.prefix.clone()), (SUFFIX, settings.suffix.clone())] {
-        let stack = stack.unwrap_or_default();
-        pairs.extend(STACK.iter().map(|(key, part)| (format!("{of}{key}"), part.get(&stack))));
-    }
-    pairs.push((SELECTION.to_owned(), word(&SELECTIONS, settings.meta_selection)));
-    let mut of: Vec<_> = settings.meta_selection_of.iter().collect();
-    of.sort();
-    pairs.extend(of.into_iter().map(|(key, value)| (format!("{SELECTION_OF}{key}"), word(&SELECTIONS, *value))));
-    for context in settings.static_contexts.chunk_by(|a, b| a.key == b.key) {
-        let values: Vec<&str> = context.iter().map(|context| context.value.as_str()).collect();
-        pairs.push((format!("{STATIC}{}", context[0].key), values.join(",")));
-    }
-    pairs
-}
-
-fn set(settings: &mut v1::PermissionSettings, key: &str, value: &str) -> Result<(), String> {
-    if let Some((_, field)) = FIELDS.iter().find(|(name, _)| *name == key) {
-        return field.set(settings, value);
-    }
-    if let Some(part) = key.strip_prefix(PREFIX) {
-        return set_part(settings.prefix.get_or_insert_default(), part, value);
-    }
-    if let Some(part) = key.strip_prefix(SUFFIX) {
-        return set_part(settings.suffix.get_or_insert_default(), part, value);
-    }
-    if key == SELECTION {
-        settings.meta_selection = number(&SELECTIONS, value)?;
-        return Ok(());
-    }
-    if let Some(of) = key.strip_prefix(SELECTION_OF).filter(|of| !of.is_empty()).map(str::to_lowercase) {
-        match value {
-            "" => settings.meta_selection_of.remove(&of),
-            value => settings.meta_selection_of.insert(of, number(&SELECTIONS, value)?),
-        };
-        return Ok(());
-    }
-    if let Some(of) = key.strip_prefix(STATIC).filter(|of| !of.is_empty()).map(str::to_lowercase) {
-        let contexts = &mut settings.static_contexts;
-        contexts.retain(|context| context.key != of);
-        contexts.extend(list(value).map(|value| v1::PermissionContext { key: of.clone(), value: value.to_lowercase() }));
-        contexts.sort_by(|a, b| (&a.key, &a.value).cmp(&(&b.key, &b.value)));
-        return Ok(());
-    }
-    Err(unknown())
-}
-
-fn set_part(stack: &mut v1::MetaStack, part: &str, value: &str) -> Result<(), String> {
-    let found = STACK.iter().find(|(name, _)| *name == part);
-    found.map_or_else(|| Err(unknown()), |(_, part)| part.set(stack, value))
-}
-
-fn unknown() -> String {
-    "there is no such setting; `moonbridge permission settings show` lists them (and meta-value-selection.KEY, static-contexts.KEY)"
-        .to_owned()
-}
-
-/// What of a message a key stands for.
-struct Field<M> {
-    get: fn(&M) -> String,
-    set: fn(&mut M, &str) -> Result<(), String>,
-}
-
-impl<M> Field<M> {
-    fn get(&self, message: &M) -> String {
-        (self.get)(message)
-    }
-
-    fn set(&self, message: &mut M, value: &str) -> Result<(), String> {
-        (self.set)(message, value)
-    }
-}
-
-macro_rules! field {
-    (text $name:ident) => {
-        Field { get: |message| message.$name.clone(), set: |message, value| put(&mut message.$name, value.to_owned()) }
-    };
-    (truth $name:ident) => {
-        Field { get: |message| message.$name.to_string(), set: |message, value| put(&mut message.$name, truth(value)?) }
-    };
-    ($words:ident $name:ident) => {
-        Field { get: |message| word(&$words, message.$name), set: |message, value| put(&mut message.$name, number(&$words, value)?) }
-    };
-}
-
-const PREFIX: &str = "meta-formatting.prefix.";
-const SUFFIX: &str = "meta-formatting.suffix.";
-const SELECTION: &str = "meta-value-selection-default";
-const SELECTION_OF: &str = "meta-value-selection.";
-const STATIC: &str = "static-contexts.";
-
-const FIELDS: [(&str, Field<v1::PermissionSettings>); 10] = [
-    ("server", field!(text server)),
-    ("context-satisfy-mode", SATISFY),
-    ("inheritance-traversal-algorithm", field!(TRAVERSALS traversal)),
-    ("post-traversal-inheritance-sort", field!(truth sort_after_traversal)),
-    ("primary-group-calculation", field!(PRIMARY_GROUPS primary_group)),
-    ("temporary-add-behaviour", field!(TEMPORARY_ADDS temporary_add)),
-    ("apply-wildcards", field!(truth apply_wildcards)),
-    ("apply-regex", field!(truth apply_regex)),
-    ("apply-shorthand", field!(truth apply_shorthand)),
-    ("apply-sponge-implicit-wildcards", field!(truth apply_implicit_wildcards)),
-];
-
-const STACK: [(&str, Field<v1::MetaStack>); 5] = [
-    ("format", ELEMENTS),
-    ("start-spacer", field!(text start_spacer)),
-    ("middle-spacer", field!(text middle_spacer)),
-    ("end-spacer", field!(text end_spacer)),
-    ("duplicates", field!(text duplicates)),
-];
-
-/// The names of an enumeration's values; the first is also what unspecified means.
-type Words = [(&'static str, i32); 3];
-
-const TRAVERSALS: Words = [
-    ("depth-first-pre-order", PermissionTraversal::DepthFirstPreOrder as i32),
-    ("breadth-first", PermissionTraversal::BreadthFirst as i32),
-    ("depth-first-post-order", PermissionTraversal::DepthFirstPostOrder as i32),
-];
-const PRIMARY_GROUPS: Words = [
-    ("parents-by-weight", PrimaryGroupCalculation::ParentsByWeight as i32),
-    ("all-parents-by-weight", PrimaryGroupCalculation::AllParentsByWeight as i32),
-    ("stored", PrimaryGroupCalculation::Stored as i32),
-];
-const TEMPORARY_ADDS: Words = [
-    ("deny", TemporaryAddBehaviour::Deny as i32),
-    ("replace", TemporaryAddBehaviour::Replace as i32),
-    ("accumulate", TemporaryAddBehaviour::Accumulate as i32),
-];
-const SELECTIONS: Words = [
-    ("inheritance", MetaSelection::Inheritance as i32),
-    ("highest-number", MetaSelection::HighestNumber as i32),
-    ("lowest-number", MetaSelection::LowestNumber as i32),
-];
-
-const SATISFY: Field<v1::PermissionSettings> = Field {
-    get: |settings| if settings.contexts_want_all_values { "all-values-per-key" } else { "at-least-one-value-per-key" }.to_owned(),
-    set: |settings, value| {
-        let all = match value {
-            "all-values-per-key" => true,
-            "at-least-one-value-per-key" => false,
-            _ => return Err(format!("expected at-least-one-value-per-key or all-values-per-key, got {value:?}")),
-        };
-        put(&mut settings.contexts_want_all_values, all)
-    },
-};
-
-const ELEMENTS: Field<v1::MetaStack> = Field {
-    get: |stack| if stack.elements.is_empty() { "highest".to_owned() } else { stack.elements.join(",") },
-    set: |stack, value| put(&mut stack.elements, list(value).map(str::to_owned).collect()),
-};
-
-fn put<T>(place: &mut T, value: T) -> Result<(), String> {
-    *place = value;
-    Ok(())
-}
-
-fn truth(value: &str) -> Result<bool, String> {
-    value.parse().map_err(|_| format!("expected true or false, got {value:?}"))
-}
-
-fn list(value: &str) -> impl Iterator<Item = &str> {
-    value.split(',').map(str::trim).filter(|item| !item.is_empty())
-}
-
-fn word(words: &Words, number: i32) -> String {
-    let found = words.iter().find(|(_, value)| *value == number);
-    found.map_or_else(|| if number == 0 { words[0].0.to_owned() } else { number.to_string() }, |(word, _)| (*word).to_owned())
-}
-
-fn number(words: &Words, word: &str) -> Result<i32, String> {
-    let found = words.iter().find(|(name, _)| *name == word);
-    let [(a, _), (b, _), (c, _)] = words;
-    found.map(|(_, value)| *value).ok_or_else(|| format!("expected {a}, {b} or {c}, got {word:?}"))
 }
 
 #[cfg(test)]
@@ -295,6 +119,10 @@ mod tests {
             ("meta-formatting.prefix.middle-spacer", "="),
             ("meta-formatting.prefix.end-spacer", "] "),
             ("meta-formatting.prefix.duplicates", "last-only"),
+            ("meta-formatting.suffix.format", "lowest"),
+            ("meta-formatting.suffix.start-spacer", "<"),
+            ("meta-formatting.suffix.middle-spacer", ""),
+            ("meta-formatting.suffix.end-spacer", ">"),
             ("meta-formatting.suffix.duplicates", "retain-all"),
             ("meta-value-selection-default", "highest-number"),
             ("meta-value-selection.Home-Limit", "lowest-number"),
@@ -306,8 +134,9 @@ mod tests {
         assert_eq!(of("static-contexts.region"), Some("eu,us"));
         assert_eq!(of("meta-value-selection.home-limit"), Some("lowest-number"));
         assert_eq!(of("meta-formatting.prefix.format"), Some("highest_on_track_staff,lowest_own"));
-        let same = FIELDS.iter().filter(|(key, field)| of(key) == Some(field.get(&default()).as_str())).count();
-        assert_eq!(same, 0, "{shown:?}");
+        for (key, value) in pairs(&default()) {
+            assert_ne!(of(&key), Some(value.as_str()), "{key}");
+        }
         assert_eq!(changed(default(), &shown).unwrap(), settings);
     }
 
