@@ -8,7 +8,7 @@
 //!
 //! An answer that comes later still must not be merged with another request's own words either. So what has gone unanswered is
 //! remembered after it is forgiven, and an answer is merged only if it cannot be an earlier request's: words for `/s` all begin
-//! with `/s`. Where that leaves a doubt, the answer passes as it is. A merge may be missed, and is never wrong, as long as the
+//! with `/s`. Where that leaves a doubt, the answer passes as it is. So a merge may be missed, and none is wrong, as long as the
 //! backend answers in order (a 1.7 server does) and what nobody asked it for does not look like what was asked.
 //!
 //! The state of one player. Facts go in with the time, what is to be done comes out: at once, and from [`Completions::poll`],
@@ -32,8 +32,8 @@ pub const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
 /// Most unanswered requests that are remembered. With more than these nothing is merged until there is a new backend.
 const MAX_UNANSWERED: usize = 32;
 
-/// The longest text for which anything is merged, in bytes; no command is so long.
-const MAX_MERGED: usize = 256;
+/// The longest text for which anything is merged, and of which anything is remembered, in bytes; no command is so long.
+const MAX_REMEMBERED: usize = 256;
 
 /// Whose words complete a text. `T` is the node's part, whatever it is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +99,14 @@ enum State<T> {
     Owed { since: Instant },
 }
 
-/// What is known of the words of an answer that may come: that they begin with this text; of a `None`, nothing.
-type Unanswered = Option<Box<str>>;
+/// A request that may be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Unanswered {
+    /// What its words begin with, if that is known.
+    beginning: Option<Box<str>>,
+    /// Whether it was for a command's root.
+    root: bool,
+}
 
 impl<T> Default for Completions<T> {
     fn default() -> Self {
@@ -128,9 +134,11 @@ impl<T> Completions<T> {
                 }
             };
         }
-        if let State::Awaiting { since, .. } = self.state
-            && (self.held.len() == MAX_HELD || self.held_bytes + text.len() > MAX_HELD_BYTES)
-        {
+        if self.held.len() == MAX_HELD || self.held_bytes + text.len() > MAX_HELD_BYTES {
+            let since = match self.state {
+                State::Clear => now,
+                State::Awaiting { since, .. } | State::Owed { since } => since,
+            };
             self.state = State::Owed { since };
         }
         // One more than may be held, until the next poll; beyond that somebody does not poll.
@@ -145,8 +153,8 @@ impl<T> Completions<T> {
     pub fn answer<'a>(&mut self, now: Instant, words: impl Iterator<Item = &'a str>) -> Answered<T> {
         self.advance(now);
         let common = common_beginning(words);
-        let fits = |request: &Unanswered| match (request, common) {
-            (Some(text), Some(common)) => begins_with(common, text.as_bytes()),
+        let fits = |request: &Unanswered| match (&request.beginning, common) {
+            (Some(beginning), Some(common)) => begins_with(common, beginning.as_bytes()),
             _ => true,
         };
         let State::Awaiting { own, answered_perhaps, .. } = &mut self.state else {
@@ -156,24 +164,34 @@ impl<T> Completions<T> {
             self.settle(self.unanswered.iter().position(fits));
             return Answered::Pass;
         };
-        let Some(awaited) = self.unanswered.back().filter(|awaited| fits(awaited)) else {
-            // Not what is awaited: an earlier request's, or nobody's.
-            self.settle(self.unanswered.iter().position(fits));
+        let Some(awaited) = self.unanswered.back() else { return Answered::Pass };
+        let earlier = self.unanswered.iter().position(|request| request != awaited && fits(request));
+        if !fits(awaited) {
+            // An earlier request's, or nobody's. Or else this one's, if the backend has its own mind about what fits: where
+            // there is nothing to be merged, others need not wait to find out.
+            if earlier.is_none() && own.is_none() {
+                self.state = State::Clear;
+            }
+            self.settle(earlier);
             return Answered::Pass;
-        };
-        if let Some(earlier) = self.unanswered.iter().position(|request| request != awaited && fits(request)) {
+        }
+        let first = self.unanswered.iter().position(fits);
+        if earlier.is_some() {
             *answered_perhaps = true;
-            self.settle(Some(earlier));
+            self.settle(first);
             return Answered::Pass;
         }
         let own = own.take().filter(|_| !self.lost_track);
         self.state = State::Clear;
         // It is this request's, or that of an earlier one for the same text.
-        let first = self.unanswered.iter().position(|request| request == awaited);
-        match (first, awaited) {
-            // What was asked before it will not be answered.
-            (Some(first), Some(_)) => drop(self.unanswered.drain(..=first)),
-            _ => self.settle(first),
+        if awaited.root {
+            // Commands asked for before it will not be answered. (Of the others nothing is sure: a plugin may have completed a
+            // word with one that does not begin with it, so that an answer was taken for another one's.)
+            let before = first.unwrap_or_default();
+            let mut index = 0..;
+            self.unanswered.retain(|request| index.next() > Some(before) || !request.root);
+        } else {
+            self.settle(first);
         }
         own.map_or(Answered::Pass, Answered::Merge)
     }
@@ -233,15 +251,16 @@ impl<T> Completions<T> {
 
     /// Notes that a request goes to the backend.
     fn sent(&mut self, now: Instant, text: &str, part: Part<T>) {
-        let (known, own) = match part {
-            Part::Both(own) if text.len() <= MAX_MERGED => (Some(text.into()), Some(own)),
-            _ => (None, None),
+        let (words, own) = match part {
+            Part::Both(own) if text.len() <= MAX_REMEMBERED => (text, Some(own)),
+            _ => (text.rsplit(' ').next().unwrap_or_default(), None),
         };
         if self.unanswered.len() == MAX_UNANSWERED {
             self.unanswered.pop_front();
             self.lost_track = true;
         }
-        self.unanswered.push_back(known);
+        let beginning = Some(words.into()).filter(|_| (1..=MAX_REMEMBERED).contains(&words.len()));
+        self.unanswered.push_back(Unanswered { beginning, root: own.is_some() });
         if matches!(self.state, State::Clear) {
             self.state = State::Awaiting { since: now, own, answered_perhaps: false };
         }

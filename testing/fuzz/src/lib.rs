@@ -4,8 +4,11 @@
 //! corpus, on stable, with every `cargo test`.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
 
+use moonbridge_protocol::bungeecord::{self, Request, java};
 use moonbridge_protocol::channels::Channels;
+use moonbridge_protocol::command::Command;
 use moonbridge_protocol::forge::candidate::{Candidate, ClientFacts};
 use moonbridge_protocol::forge::dimension::DimensionRegister;
 use moonbridge_protocol::forge::ids::{Fingerprint, ModIds};
@@ -20,11 +23,13 @@ use moonbridge_protocol::handshake;
 use moonbridge_protocol::host::VirtualHost;
 use moonbridge_protocol::keep_alive::{Answer, Asker, Ledger, MAX_OUTSTANDING};
 use moonbridge_protocol::legacy_ping::{self, Detected};
-use moonbridge_protocol::play::{self, ClientSettings, JoinGame, PluginMessage, Respawn};
+use moonbridge_protocol::play::{self, ClientSettings, JoinGame, PluginMessage, Respawn, TabComplete};
+use moonbridge_protocol::tab_complete::{Answered, Asked, Completions, Due, Part};
 use moonbridge_protocol::tab_list::TabNames;
 use moonbridge_protocol::text::{MAX_BYTES, MAX_JSON, Text};
 use moonbridge_protocol::version::Version;
 use moonbridge_protocol::walk::{Empty, HOLD, Verdict, Walker, WatchSet};
+use moonbridge_protocol::wire::Reader;
 use moonbridge_protocol::{forwarding, login, name, status, switch};
 
 /// What is fuzzed.
@@ -32,6 +37,7 @@ pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also the name of its file in `fuzz_targets/` and of its folder in `corpus/`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("bungeecord", bungeecord),
     ("channels", channels),
     ("forge", forge),
     ("frame", frame),
@@ -42,6 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("play", play),
     ("plugin_message", plugin_message),
     ("status", status),
+    ("tab_complete", tab_complete),
     ("tab_list", tab_list),
     ("text_json", text_json),
     ("text_legacy", text_legacy),
@@ -55,6 +62,30 @@ fn payload_of(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let first = frame::first(&out, MAX_FRAME).expect("what is put is well-formed").expect("and whole");
     assert_eq!(first.whole.len(), out.len(), "one frame");
     first.payload.to_vec()
+}
+
+/// A message of a backend's plugin, its first text, and what is said with them.
+pub fn bungeecord(data: &[u8]) {
+    if let Ok(text) = java::read_text(&mut Reader::new(data)) {
+        let mut again = Vec::new();
+        if java::put_text(&mut again, &text) {
+            assert_eq!(java::read_text(&mut Reader::new(&again)).as_deref(), Ok(&*text));
+            assert_eq!(again.len(), 2 + java::text_len(&text));
+        }
+        let names: Vec<&str> = text.split(' ').collect();
+        for answer in [bungeecord::Answer::GetServer { backend: &text }, bungeecord::Answer::PlayerList { on: None, players: &names }] {
+            let mut said = Vec::new();
+            assert_eq!(answer.write(&mut said), !said.is_empty());
+            assert!(said.len() <= play::MAX_SERVERBOUND_DATA);
+        }
+    }
+    if let Ok(Request::Forward { message, .. } | Request::ForwardToPlayer { message, .. }) = Request::read(data) {
+        let mut said = Vec::new();
+        if message.write(&mut said) {
+            assert_eq!(java::read_text(&mut Reader::new(&said)).as_deref(), Ok(&*message.channel));
+            assert!(said.ends_with(message.data));
+        }
+    }
 }
 
 /// REGISTER and UNREGISTER in turn, parted by 0xff: what is registered again is what was registered.
@@ -279,7 +310,11 @@ pub fn play(data: &[u8]) {
         }
     }
     assert!(!play::read_disconnect(data).is_empty());
-    let _ = play::read_chat_serverbound(data);
+    if let Ok(line) = play::read_chat_serverbound(data)
+        && let Some(command) = Command::of(line)
+    {
+        assert!(command.is(command.root) && command.words().count() == line.matches(' ').count());
+    }
     let _ = play::read_position_and_look(data);
     let _ = play::read_position_and_look_serverbound(data);
 }
@@ -318,6 +353,50 @@ pub fn status(data: &[u8]) {
     if let Ok(number) = status::read_ping(data) {
         assert_eq!(payload_of(|out| status::put_pong(out, number)), data);
     }
+}
+
+/// The packets; and requests, answers, time and transfers, each a byte: what is held comes out, and nothing twice.
+pub fn tab_complete(data: &[u8]) {
+    let version = Version::newest();
+    if let Ok(typed) = play::read_tab_complete_serverbound(data) {
+        let put = payload_of(|out| play::put_tab_complete_serverbound(out, version, typed));
+        assert_eq!(play::read_tab_complete_serverbound(&put), Ok(typed));
+    }
+    if let Ok(answer) = TabComplete::read(data) {
+        let own = ["/server", "/send"];
+        let put = payload_of(|out| play::put_merged_tab_complete(out, version, &answer, own.into_iter()));
+        let merged = TabComplete::read(&put).expect("our own answer");
+        assert!(merged.words().count() <= answer.words().count() + own.len());
+        assert!(own.iter().all(|own| merged.words().any(|word| word == *own)));
+    }
+    let (mut completions, mut now) = (Completions::default(), Instant::now());
+    let mut answered = vec![0; data.len()];
+    for (number, &byte) in data.iter().enumerate() {
+        let text = ["/", "/s", "/se", "hello"][usize::from(byte >> 6)];
+        let mut answer = |number: usize| answered[number] += 1;
+        match byte % 6 {
+            0 | 1 => {
+                let part = [Part::Backend, Part::Both(number), Part::Node(number)][usize::from(byte >> 3 & 1) + usize::from(byte % 6)];
+                if let Asked::Answer(own) = completions.request(now, text, part) {
+                    answer(own);
+                }
+            }
+            2 | 3 => {
+                if let Answered::Merge(own) = completions.answer(now, [text, "/seed"].into_iter().take(usize::from(byte >> 3 & 3))) {
+                    answer(own);
+                }
+            }
+            4 => now += Duration::from_millis(u64::from(byte) * 40),
+            _ => completions.new_backend(),
+        }
+        while let Some(due) = completions.poll(now) {
+            if let Due::Answer(own) = due {
+                answer(own);
+            }
+        }
+        assert!(completions.deadline().is_none_or(|deadline| deadline > now));
+    }
+    assert!(answered.iter().all(|&times| times <= 1));
 }
 
 /// Player List Items, each behind its length in a byte: what is taken off is what is there.

@@ -157,10 +157,10 @@ impl Text {
         self.click(Click::of("open_url", url))
     }
 
-    /// Pointing at it shows `text`, whose own events are left out.
+    /// Pointing at it shows `text`, if there is any; its own events are left out.
     #[must_use]
     pub fn hover(mut self, text: Text) -> Text {
-        let hover = Some(Arc::new(Hover::Text(text.without_events()))).filter(|_| !self.spans.is_empty());
+        let hover = (!text.is_empty()).then(|| Arc::new(Hover::Text(text.without_events())));
         self.spans.iter_mut().for_each(|span| span.style.events.hover.clone_from(&hover));
         self.rejoined()
     }
