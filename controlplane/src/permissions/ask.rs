@@ -40,7 +40,7 @@ pub(super) async fn check(replica: &Replica, request: v1::CheckRequest) -> Resul
     let (user, snapshot) = known(replica, player.uuid).await?;
     let contexts = contexts(&snapshot.permission_settings, &player, &request.contexts, request.exact_contexts)?;
     let resolved = resolved(&user, &snapshot, &contexts);
-    let answer = |permission: &String| v1::PermissionAnswer::from(told(resolved.check(permission))).into();
+    let answer = |permission: &String| told(resolved.check(permission)).into();
     Ok(v1::CheckResponse {
         player_uuid: player.uuid.to_string(),
         answers: request.permissions.iter().map(answer).collect(),

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use moonbridge_proto::v1;
 use prost::Message;
 use tonic::Status;
 
@@ -98,9 +97,4 @@ pub(super) fn expect(target: &str, expected: Option<u64>, entry: Option<&Entry>)
         }
         _ => Ok(()),
     }
-}
-
-/// What is wrong with a part of a request, by the path of its field.
-pub(super) fn invalid(field: &str, mistakes: Vec<v1::FieldError>) -> Status {
-    crate::resources::invalid(field, mistakes)
 }

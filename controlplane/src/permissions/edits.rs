@@ -10,7 +10,7 @@ use moonbridge_proto::snapshot::{read_contexts, temporary_add};
 use moonbridge_proto::v1::{self, permission_edit};
 use tonic::Status;
 
-use super::commit::invalid;
+use crate::resources::invalid;
 
 /// Edits of one call.
 const MAX_EDITS: usize = 1_000;

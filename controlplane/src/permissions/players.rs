@@ -15,7 +15,7 @@ use crate::replica::Replica;
 use crate::status;
 use crate::store::{Change, Committed, Compare, Entry, Store, StoreError, StoreRevision, Txn};
 
-/// The longest name or UUID of a player that is looked up, in bytes.
+/// The longest name or UUID of a player that is looked up, in bytes: no longer one is indexed.
 const MAX_PLAYER: usize = 64;
 /// So often a login's entry is tried that changes get in the way of; the next login does it as well.
 const ATTEMPTS: u32 = 5;
@@ -83,7 +83,7 @@ pub(super) async fn index(
     before: Option<&str>,
     after: Option<&str>,
 ) -> Result<(Vec<Compare>, Vec<Change>), StoreError> {
-    let key = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(|name| keys::permission_name(&head.generation, name));
+    let key = |name: Option<&str>| name.and_then(|name| name_key(&head.generation, name));
     let (before, after) = (key(before), key(after));
     let (mut compares, mut changes) = (Vec::new(), Vec::new());
     if before == after {
@@ -99,6 +99,11 @@ pub(super) async fn index(
     }
     changes.extend(after.map(|key| put(key, uuid.to_string().into_bytes())));
     Ok((compares, changes))
+}
+
+/// Where the index has a name, if it has it.
+pub(super) fn name_key(generation: &str, name: &str) -> Option<String> {
+    (1..=MAX_PLAYER).contains(&name.len()).then(|| keys::permission_name(generation, name))
 }
 
 /// Notes who logged in under a name, so that the player is found by it later on. If it is another than before, the name of the stored

@@ -1,26 +1,38 @@
-//! Removes generations that are of no use: those that an import replaced, and what is left of imports that were not finished. Every
-//! replica sweeps; each removal compares that nobody can come to need what it removes.
+//! Removes generations that are of no use: those that an import replaced, and what is left of imports that were not finished; and
+//! the oldest entries of who logged in under a name, so that names made up by strangers do not pile up. Every replica sweeps; each
+//! removal compares that nobody can come to need what it removes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::head::Head;
 use crate::keys;
-use crate::store::{Change, Committed, Compare, List, MAX_OPERATIONS, Store, StoreError, Txn};
+use crate::store::{Change, Committed, Compare, List, MAX_OPERATIONS, Store, StoreError, StoreRevision, Txn};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
+const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// So many names of players that have logged in are kept, those seen first beside them go. Stored users are found by their names anyway.
+const MOST_PLAYERS: usize = 200_000;
 /// Where generations lie.
 const PREFIXES: [&str; 4] = [keys::PERMISSION_USERS, keys::PERMISSION_NAMES, keys::PERMISSION_GROUPS, keys::PERMISSION_TRACKS];
 
 /// Sweeps until `shutdown`.
 pub(crate) async fn run(store: &dyn Store, shutdown: CancellationToken) {
     let sweeping = async {
+        let mut pruned = Instant::now();
         loop {
             tokio::time::sleep(SWEEP_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
             if let Err(error) = sweep(store).await {
                 tracing::warn!(%error, "cannot remove what imports have left, trying again");
+            }
+            if pruned.elapsed() > PRUNE_EVERY {
+                pruned = Instant::now();
+                if let Err(error) = prune_players(store, MOST_PLAYERS).await {
+                    tracing::warn!(%error, "cannot remove old names of players, trying again later");
+                }
             }
         }
     };
@@ -79,6 +91,29 @@ async fn remove(store: &dyn Store, head: &Head, prefix: &str, generation: &str) 
     }
 }
 
+/// Keeps the newest entries of who logged in under a name.
+async fn prune_players(store: &dyn Store, most: usize) -> Result<(), StoreError> {
+    let mut list = List { prefix: keys::PERMISSION_PLAYERS.to_owned(), ..List::default() };
+    let mut players: Vec<(StoreRevision, String)> = Vec::new();
+    loop {
+        let page = store.list(list.clone()).await?;
+        players.extend(page.entries.into_iter().map(|entry| (entry.modified, entry.key)));
+        match players.last() {
+            Some((_, last)) if page.more => list.after.clone_from(last),
+            _ => break,
+        }
+    }
+    players.sort_unstable();
+    let over = players.len().saturating_sub(most);
+    for old in players[..over].chunks(MAX_OPERATIONS) {
+        let compares = old.iter().map(|(modified, key)| Compare::Modified(key.clone(), *modified)).collect();
+        let changes = old.iter().map(|(_, key)| Change::Delete(key.clone())).collect();
+        // Of those that were seen again meanwhile the next round decides anew.
+        store.txn(Txn { compares, changes }).await?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +149,23 @@ mod tests {
         sweep(&store).await.expect("swept");
         assert!(!has(&store, &keys::permission_group("other", "g")).await);
         assert!(has(&store, &keys::permission_player("ada")).await);
+    }
+
+    #[tokio::test]
+    async fn the_names_seen_longest_ago_go() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(folder.path()).expect("a store");
+        for index in 0..300 {
+            put(&store, &keys::permission_player(&format!("p{index}")), 0).await;
+        }
+        // Seen again.
+        put(&store, &keys::permission_player("p0"), 0).await;
+        prune_players(&store, 10).await.expect("pruned");
+        let left = store.list(List { prefix: keys::PERMISSION_PLAYERS.to_owned(), ..List::default() }).await.expect("a page").entries;
+        let mut left: Vec<_> = left.into_iter().map(|entry| entry.key).collect();
+        left.sort();
+        let mut expected: Vec<_> = [0].into_iter().chain(291..300).map(|index| keys::permission_player(&format!("p{index}"))).collect();
+        expected.sort();
+        assert_eq!(left, expected);
     }
 }

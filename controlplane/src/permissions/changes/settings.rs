@@ -5,9 +5,10 @@ use moonbridge_proto::v1;
 use tonic::Status;
 
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, invalid, put_record, record};
+use crate::permissions::commit::{Attempts, Plan, put_record, record};
 use crate::permissions::head::{Head, unchanged};
 use crate::replica::Replica;
+use crate::resources::invalid;
 use crate::{audit, keys, status};
 
 pub(in crate::permissions) async fn set_settings(

@@ -6,9 +6,10 @@ use tonic::Status;
 
 use super::{groups_exist, name, no_track};
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, expect, invalid, put_record, record};
+use crate::permissions::commit::{Attempts, Plan, expect, put_record, record};
 use crate::permissions::head::{Head, unchanged};
 use crate::replica::Replica;
+use crate::resources::invalid;
 use crate::store::Change;
 use crate::{audit, keys, status};
 

@@ -14,6 +14,7 @@ use tonic::Status;
 use uuid::Uuid;
 
 use crate::permissions::commit::put;
+use crate::permissions::players::name_key;
 use crate::store::{Change, Committed, Compare, LeaseId, MAX_OPERATIONS, Store, StoreError, Txn};
 use crate::{keys, status};
 
@@ -73,10 +74,10 @@ impl Generation {
     pub(super) async fn user(&mut self, user: &v1::PermissionUser) -> Result<(), Status> {
         let key = format!("{}{}", keys::generation(keys::PERMISSION_USERS, &self.name), user.uuid);
         self.put(key, user.encode_to_vec()).await?;
-        if user.username.is_empty() {
-            return Ok(());
+        match name_key(&self.name, &user.username) {
+            Some(key) => self.put(key, user.uuid.clone().into_bytes()).await,
+            None => Ok(()),
         }
-        self.put(keys::permission_name(&self.name, &user.username), user.uuid.clone().into_bytes()).await
     }
 
     /// Waits until everything is in the store.

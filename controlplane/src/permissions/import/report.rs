@@ -112,8 +112,8 @@ impl Lines {
             return;
         }
         match (old, new) {
-            (None, Some(new)) => self.push(|| format!("+ {shown}: {} nodes", new().len())),
-            (Some(old), None) => self.push(|| format!("- {shown}: {} nodes", old().len())),
+            (None, Some(new)) => self.push(|| format!("+ {shown}, {}", nodes(new().len()))),
+            (Some(old), None) => self.push(|| format!("- {shown}, {}", nodes(old().len()))),
             (Some(old), Some(new)) => {
                 let (gone, come) = difference(&old(), &new());
                 for line in gone {
@@ -142,6 +142,10 @@ impl Lines {
     }
 }
 
+fn nodes(count: usize) -> String {
+    format!("{count} node{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +168,7 @@ mod tests {
         let answer = report.answer(None);
         assert_eq!(
             answer.changes[..4],
-            ["+ group new: 1 nodes", "group other: - a = true", "group other: + c = true", "- group gone: 0 nodes"]
+            ["+ group new, 1 node", "group other: - a = true", "group other: + c = true", "- group gone, 0 nodes"]
         );
         assert_eq!((answer.changes.len(), answer.more_changes, answer.dry_run), (MAX_LINES, 4, true));
     }
