@@ -71,7 +71,7 @@ async fn every_kind_of_change_has_its_record_with_what_differs() {
     let said: Vec<_> =
         records.iter().rev().map(|record| (&*record.what, &*record.target, record.before.clone(), record.after.clone())).collect();
     let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
-    let added = |address: &str| lines(&[address, "forwarding = none", "drained = false", "restricted = false"]);
+    let added = |address: &str| lines(&[address, "forwarding = none", "drained = false", "restricted = false", "plugin_channel = on"]);
     let expected = [
         ("backend.set", "backend lobby", lines(&[]), added("address = 127.0.0.1:1")),
         ("backend.set", "backend lobby", lines(&["address = 127.0.0.1:1"]), lines(&["address = 127.0.0.1:2"])),
