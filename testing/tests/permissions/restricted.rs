@@ -1,7 +1,6 @@
 //! Restricted backends: who may go there, and how soon a change is in force.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use moonbridge_proto::v1::PermissionAnswer;
 use moonbridge_testing::model::stage::DOMAIN;
@@ -33,7 +32,6 @@ async fn a_grant_on_the_other_replica_opens_a_backend_within_a_second_without_re
 
     let client = Client::at(&net.a).await;
     net.b.cli().ok(&["permission", "user", "Alice", "set", "moonbridge.server.vip"]).await;
-    let granted = Instant::now();
     within(SECOND, "moved after the grant", || async {
         let moved = client.go("Alice", "vip").await;
         if moved.reason == "ok" {
@@ -43,7 +41,6 @@ async fn a_grant_on_the_other_replica_opens_a_backend_within_a_second_without_re
         Err(moved.detail)
     })
     .await;
-    assert!(granted.elapsed() <= SECOND);
     vip.joined("Alice").await;
     alice.say("in without rejoining").await;
     vip.chat("in without rejoining").await;
