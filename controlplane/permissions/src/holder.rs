@@ -156,4 +156,15 @@ impl User {
     pub(crate) fn has_default_implied(&self, now: i64) -> bool {
         !self.nodes.iter().any(|node| node.is_parent_in(&Contexts::none(), now))
     }
+
+    /// Gives the user one more parent everywhere its due: whoever has the default group by implication has it by a node from here on,
+    /// as every user of LuckPerms does, or the other parent would take it away.
+    pub fn keep_default_beside(&mut self, parent: &Node, now: i64) {
+        let is_other = !matches!(parent.kind(), Kind::Inheritance(group) if &**group == DEFAULT_GROUP);
+        if is_other && parent.is_parent_in(&Contexts::none(), now) && self.has_default_implied(now) {
+            let default = Node::inheritance(&Arc::from(DEFAULT_GROUP));
+            self.nodes.retain(|node| !node.is_same(&default));
+            self.nodes.push(default);
+        }
+    }
 }

@@ -220,3 +220,28 @@ fn elements_of_stacks_are_written_as_they_are_read() {
         assert!(text.parse::<Element>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn one_more_parent_does_not_take_the_default_group_away() {
+    let all = groups(&[("default", &["of.default"]), ("vip", &["of.vip"])]);
+    let parent = |contexts: &[(&str, &str)], expiry| {
+        Node::new("group.vip", true, Contexts::of(contexts.iter().copied()).expect("contexts"), expiry).expect("a node")
+    };
+    let with = |mut user: User, parent: Node| {
+        user.keep_default_beside(&parent, 0);
+        user.nodes.push(parent);
+        user
+    };
+    for given in [parent(&[], None), parent(&[], Some(9))] {
+        let user = with(User::unknown(Uuid::nil()), given);
+        assert_eq!(user.nodes[0], node("group.default", true));
+        assert_eq!((check(&user, &all, "of.default"), check(&user, &all, "of.vip")), (Answer::True, Answer::True));
+    }
+    // In a context it takes nothing away, so that nothing need be written down; nor does what is over, or says no.
+    for given in [parent(&[("world", "a")], None), parent(&[], Some(-1)), node("group.vip", false), node("group.default", true)] {
+        assert_eq!(with(User::unknown(Uuid::nil()), given).nodes.len(), 1);
+    }
+    // Who has chosen another group before has not the default one, and does not get it back.
+    let chosen = with(user(&["group.staff"]), parent(&[], None));
+    assert_eq!(check(&chosen, &all, "of.default"), Answer::Undefined);
+}

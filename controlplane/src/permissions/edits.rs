@@ -97,6 +97,9 @@ pub(super) fn on_user(user: &mut User, edits: &[Of], now: i64) -> Result<(), Sta
     for of in edits {
         match of {
             Of::Nodes(made) => {
+                if let Edit::Set(node, _) = made {
+                    user.keep_default_beside(node, now);
+                }
                 edit(&mut user.nodes, made, now).map_err(refused)?;
                 // As LuckPerms does: who has one parent only has that as its primary group.
                 if let Edit::SetParent { group, contexts, .. } = made
