@@ -1,5 +1,6 @@
 //! A node's configuration: what it is, whom it talks to, and its limits.
 
+mod commands;
 mod listener;
 mod session_server;
 
@@ -16,6 +17,7 @@ use moonbridge_proto::token::check_token_file;
 use moonbridge_protocol::channels;
 use moonbridge_protocol::status::ModInfo;
 
+pub use commands::Commands;
 pub use listener::{Authentication, Listener, OpenToAll};
 pub use session_server::{BaseUrl, HAS_JOINED, SessionServer, UrlError};
 
@@ -52,6 +54,8 @@ pub struct Config {
     pub limits: Limits,
     /// How Forge's players are moved.
     pub forge: Forge,
+    /// What players can ask of the node in the game.
+    pub commands: Commands,
     /// Where traces go.
     pub telemetry: Telemetry,
 }
@@ -210,6 +214,7 @@ impl Config {
             set(&mut config.forge.strict_mods, fields.bool("strict_mods"));
             set(&mut config.forge.shown_mods, fields.parsed("shown_mods"));
         });
+        fields.table("commands", |fields| config.commands.read(fields));
         config.telemetry.otlp_endpoint = fields.table("telemetry", telemetry::read).flatten();
         config.check_control(&mut fields);
         fields.finish()?;
@@ -305,6 +310,7 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             forge: Forge { skip_equal_handshakes: true, strict_mods: true, shown_mods: ShownMods::Backends },
+            commands: Commands::default(),
             telemetry: Telemetry::default(),
         }
     }

@@ -7,6 +7,7 @@ mod authenticate;
 mod backend;
 mod cipher;
 pub mod claims;
+pub mod commands;
 pub mod config;
 mod conn;
 pub mod control;

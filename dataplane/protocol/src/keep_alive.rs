@@ -10,6 +10,8 @@ pub enum Asker {
     Backend(u32),
     /// The node, to keep the player alive during a pause.
     Node,
+    /// The node, to see how long the answer takes; the id says when it asked, as its session counts.
+    Ping,
 }
 
 /// Where a player's answer belongs.

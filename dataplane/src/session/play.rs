@@ -6,12 +6,15 @@
 #[cfg(test)]
 pub(crate) use self::leaving::LINGER;
 
+mod asks;
 mod clocks;
+mod commands;
 mod cutover;
 mod fallback;
 mod leaving;
 pub mod measure;
 mod state;
+mod taken;
 mod talk;
 mod transfer;
 mod turn;
@@ -29,6 +32,7 @@ use moonbridge_protocol::text::Text;
 use moonbridge_protocol::{frame, play as packets};
 use tokio::time::{Instant, Sleep};
 
+use self::asks::Asks;
 use self::clocks::{Quiet, TICK};
 use self::leaving::Leaving;
 use self::state::State;
@@ -87,6 +91,10 @@ pub(crate) struct Play {
     /// When the current backend was entered.
     entered: Instant,
     empty: EmptyFrames,
+    /// Answers that commands of the player's wait for.
+    command_asks: Asks<commands::Answered>,
+    /// When the player was last told that it types commands too fast.
+    slowed: Option<Instant>,
     /// When play began, right after Login Success.
     began: Instant,
     /// When the clocks were last looked at.
@@ -169,7 +177,7 @@ impl Play {
     pub(crate) fn new(start: Start) -> Play {
         let Start { node, facts, registration, context, player, backend, connection } = start;
         Play {
-            state: State::new(facts.version, VirtualHost::of(&facts.host).forge_marker, node.config.limits.channels),
+            state: State::new(facts.version, VirtualHost::of(&facts.host).forge_marker, node.config.limits.channels, &node.config.commands),
             player: player.into_link(),
             quiet: Quiet::default(),
             current: Some(Current { name: backend, link: connection.into_link(), quiet: Quiet::default() }),
@@ -185,6 +193,8 @@ impl Play {
             unstable: None,
             entered: Instant::now(),
             empty: EmptyFrames { since: Instant::now(), count: 0, total: 0 },
+            command_asks: Asks::default(),
+            slowed: None,
             began: Instant::now(),
             looked: Instant::now(),
             timer: Box::pin(tokio::time::sleep(TICK)),

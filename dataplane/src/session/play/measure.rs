@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::cutover::put_cutover;
 use super::state::State;
+use crate::config::Commands;
 use crate::relay::link::Link;
 use crate::relay::outlet::Outlet;
 use crate::relay::{Sink, pump};
@@ -82,7 +83,7 @@ impl Session {
     pub fn new(past: Past) -> Session {
         let version = Version::newest();
         let link = || Link::over(Feed::default(), Outlet::plain(Drain::default()));
-        let mut session = Session { state: State::new(version, false, 1024), player: link(), backend: link() };
+        let mut session = Session { state: State::new(version, false, 1024, &Commands::default()), player: link(), backend: link() };
         let forge = matches!(past, Past::Forge | Past::ForgeMoved);
         if forge {
             session.shake_hands();

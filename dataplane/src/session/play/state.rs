@@ -1,5 +1,7 @@
 //! What a session in play is at a frame boundary, apart from its sockets, and what each frame does to it.
 
+use std::time::Duration;
+
 use moonbridge_protocol::channels::{self, Channels};
 use moonbridge_protocol::forge::HANDSHAKE;
 use moonbridge_protocol::forge::lead::Lead;
@@ -11,7 +13,10 @@ use moonbridge_protocol::play;
 use moonbridge_protocol::tab_list::TabNames;
 use moonbridge_protocol::version::{Clientbound, Serverbound, Version};
 use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet, Watched};
+use tokio::time::Instant;
 
+use super::taken::{Commands, Queue, Taken};
+use crate::config;
 use crate::relay::Rules;
 
 /// Client Settings and brands are short; longer ones are relayed but not remembered.
@@ -54,6 +59,11 @@ pub(crate) struct State {
     came: Came,
     /// Frames left out at fences, in all.
     pub(crate) dropped: u64,
+    /// What was taken off the streams and is to be dealt with.
+    pub(super) taken: Queue,
+    pub(super) commands: Commands,
+    /// From when on the times of pings are counted.
+    began: Instant,
     clientbound: WatchSet,
     /// While the backend's plugin messages have to be seen.
     handshake: WatchSet,
@@ -68,10 +78,15 @@ struct Came {
 
 impl State {
     /// A session that begins play. `marked`: the client's host had Forge's mark.
-    pub(crate) fn new(version: &'static Version, marked: bool, channels: usize) -> State {
+    pub(crate) fn new(version: &'static Version, marked: bool, channels: usize, commands: &config::Commands) -> State {
         use {Clientbound as C, Serverbound as S};
         let play = [C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect];
         let handshake = [C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect, C::PluginMessage];
+        let commands = Commands::new(commands);
+        let serverbound: &[_] = match commands.are_on() {
+            true => &[S::KeepAlive, S::PluginMessage, S::ClientSettings, S::Chat],
+            false => &[S::KeepAlive, S::PluginMessage, S::ClientSettings],
+        };
         State {
             version,
             ledger: Ledger::default(),
@@ -87,9 +102,12 @@ impl State {
             answers: false,
             came: Came::default(),
             dropped: 0,
+            taken: Queue::default(),
+            began: Instant::now(),
             clientbound: version.watch_clientbound(&play),
             handshake: version.watch_clientbound(&handshake),
-            serverbound: version.watch_serverbound(&[S::KeepAlive, S::PluginMessage, S::ClientSettings]),
+            serverbound: version.watch_serverbound(serverbound),
+            commands,
         }
     }
 
@@ -161,14 +179,9 @@ impl State {
         match self.version.serverbound(frame.id) {
             Serverbound::KeepAlive => {
                 let Ok(id) = play::read_keep_alive(self.version, frame.payload) else { return Verdict::Pass };
-                match self.ledger.answer(id) {
-                    Answer::To(Asker::Backend(number), id) if number == self.number => {
-                        play::write_keep_alive(self.version, frame.payload, id);
-                        Verdict::Pass
-                    }
-                    Answer::To(..) | Answer::Late => Verdict::Drop,
-                    Answer::Unasked => Verdict::Pass,
-                }
+                let Some(id) = self.answer(id) else { return Verdict::Drop };
+                play::write_keep_alive(self.version, frame.payload, id);
+                Verdict::Pass
             }
             Serverbound::ClientSettings => {
                 let _ = self.remember(frame.payload, Serverbound::ClientSettings);
@@ -181,12 +194,41 @@ impl State {
                 Verdict::Pass
             }
             Serverbound::PluginMessage => self.remember(frame.payload, Serverbound::PluginMessage),
+            Serverbound::Chat => self.commands.see(frame.payload, &mut self.taken),
             Serverbound::OldWorld | Serverbound::TabComplete if self.fenced => {
                 self.dropped += 1;
                 Verdict::Drop
             }
             _ => Verdict::Pass,
         }
+    }
+
+    /// The player answers a keep-alive: with which id that goes to the current backend, if it does.
+    fn answer(&mut self, id: i64) -> Option<i64> {
+        match self.ledger.answer(id) {
+            Answer::To(Asker::Backend(number), id) => (number == self.number).then_some(id),
+            Answer::To(Asker::Ping, asked) => {
+                self.taken.push(Taken::Pong(Duration::from_micros(self.micros().saturating_sub(asked).unsigned_abs())));
+                None
+            }
+            Answer::To(Asker::Node, _) | Answer::Late => None,
+            Answer::Unasked => Some(id),
+        }
+    }
+
+    /// Asks the player for a sign of life, to see how long that takes: [`Taken::Pong`] tells.
+    pub(super) fn put_ping(&mut self, out: &mut Vec<u8>) {
+        let id = self.ledger.ask(Asker::Ping, self.micros());
+        play::put_keep_alive_clientbound(out, self.version, id);
+    }
+
+    fn micros(&self) -> i64 {
+        i64::try_from(self.began.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+
+    /// The locale of the player's client, once that has said it.
+    pub(super) fn locale(&self) -> Option<&str> {
+        play::ClientSettings::read(self.version, &self.settings).ok().map(|settings| settings.locale)
     }
 
     /// The player was sent a Join Game.
@@ -222,14 +264,11 @@ impl State {
                     Some(Way::On) | None => Verdict::Pass,
                 };
             }
+            Serverbound::Chat => return self.commands.see(frame.payload, &mut self.taken),
             _ => return Verdict::Pass,
         }
-        if let Ok(id) = play::read_keep_alive(self.version, frame.payload) {
-            match self.ledger.answer(id) {
-                Answer::To(Asker::Backend(number), id) if number == self.number => answer(id),
-                Answer::Unasked => answer(id),
-                Answer::To(..) | Answer::Late => {}
-            }
+        if let Some(id) = play::read_keep_alive(self.version, frame.payload).ok().and_then(|id| self.answer(id)) {
+            answer(id);
         }
         Verdict::Drop
     }

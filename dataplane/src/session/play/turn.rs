@@ -19,6 +19,7 @@ impl Play {
             return Poll::Ready(event);
         }
         self.poll_leaving(cx);
+        self.poll_taken(cx);
         if let Poll::Ready(event) = self.poll_flush(cx) {
             return Poll::Ready(event);
         }
