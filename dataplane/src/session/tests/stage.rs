@@ -57,7 +57,8 @@ pub(super) fn node_with(backends: Vec<(String, String)>, on_kick: OnKick, change
     let mut names = Vec::new();
     for (name, address) in backends {
         let address = address.parse().expect("host and port");
-        let backend = Backend { name: name.clone(), address, forwarding: Forwarding::None, drained: false, restricted: false };
+        let (drained, restricted, plugin_channel_off) = (false, false, false);
+        let backend = Backend { name: name.clone(), address, forwarding: Forwarding::None, drained, restricted, plugin_channel_off };
         snapshot.backends.insert(name.clone(), Arc::new(backend));
         names.push(name);
     }
