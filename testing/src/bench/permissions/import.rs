@@ -1,7 +1,8 @@
 //! How long it takes to bring a network over, and what it costs a replica.
 
 use std::path::Path;
-use std::time::Instant;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
@@ -71,13 +72,14 @@ pub async fn measure(users: u32, groups: u32) -> anyhow::Result<Imported> {
 async fn run(state: &TempDir, replica: &Plane, verb: &[&str], file: &Path) -> anyhow::Result<(f64, u64)> {
     let mut command = command(state.path());
     command.env("MOONBRIDGE_CONTROL", replica.url()).arg("permission").args(verb).arg(file);
-    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).kill_on_drop(true);
+    let said = state.path().join("stderr");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&said)?).kill_on_drop(true);
     let began = Instant::now();
     let mut running = command.spawn().context("the moonbridge binary")?;
     let pid = running.id().context("it has just been started")?;
     let mut most = 0;
     // The kernel forgets it with the process: the last look before its end counts.
-    let mut look = tokio::time::interval(std::time::Duration::from_millis(20));
+    let mut look = tokio::time::interval(Duration::from_millis(20));
     let status = loop {
         tokio::select! {
             status = running.wait() => break status?,
@@ -85,7 +87,7 @@ async fn run(state: &TempDir, replica: &Plane, verb: &[&str], file: &Path) -> an
         }
     };
     let took = began.elapsed().as_secs_f64();
-    ensure!(status.success(), "permission {verb:?} failed: {status}");
+    ensure!(status.success(), "permission {verb:?} failed ({status}): {}", std::fs::read_to_string(&said)?);
     Ok((took, most))
 }
 
