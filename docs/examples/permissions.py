@@ -1,6 +1,7 @@
 """Asks MoonBridge for permissions, changes and watches them, as a backend's plugin would.
 
     pip install grpcio grpcio-tools
+    mkdir stubs
     python -m grpc_tools.protoc -I proto --python_out=stubs --grpc_python_out=stubs moonbridge/v1/permissions.proto moonbridge/v1/resources.proto
     PYTHONPATH=stubs python docs/examples/permissions.py check Ada moonbridge.server.vip
     PYTHONPATH=stubs python docs/examples/permissions.py watch
