@@ -15,6 +15,7 @@ pub mod error;
 mod listener;
 mod metrics;
 mod mod_info;
+mod network;
 pub mod node;
 pub mod permissions;
 pub mod registry;

@@ -12,6 +12,7 @@ use crate::backend::BUDGET_UNIT;
 use crate::config::Config;
 use crate::metrics::Tally;
 use crate::mod_info::ModInfos;
+use crate::network::Network;
 use crate::permissions::Rules;
 use crate::registry::Registry;
 
@@ -29,6 +30,8 @@ pub struct Node {
     pub in_force: CancellationToken,
     /// Its live sessions.
     pub registry: Arc<Registry>,
+    /// What its sessions ask of the whole network.
+    pub(crate) network: Network,
     /// Players on the other nodes, as the control plane last said.
     pub players_elsewhere: AtomicU32,
     /// Takes no new sessions.
@@ -56,6 +59,7 @@ impl Node {
             rules: ArcSwapOption::empty(),
             in_force: CancellationToken::new(),
             registry: Arc::default(),
+            network: Network::default(),
             players_elsewhere: AtomicU32::new(0),
             drained: AtomicBool::new(false),
             shutdown,

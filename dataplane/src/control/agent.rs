@@ -91,7 +91,11 @@ impl Agent {
                 self.node.registry.set_permissions(permissions);
                 Vec::new()
             }
-            Down::AskAnswer(_) | Down::Delivery(_) | Down::Heartbeat(_) => Vec::new(),
+            Down::AskAnswer(answer) => {
+                self.node.network.answered(answer);
+                Vec::new()
+            }
+            Down::Delivery(_) | Down::Heartbeat(_) => Vec::new(),
         })
     }
 

@@ -18,6 +18,7 @@ use super::Pace;
 use super::agent::{Agent, Reaction};
 use super::presence::Presence;
 use crate::config::Config;
+use crate::node::Node;
 use crate::registry::Outcome;
 
 /// Messages between this loop and the HTTP/2 connection; what does not fit waits in the loop's own queue.
@@ -25,6 +26,9 @@ const PIPE: usize = 64;
 
 /// The largest message taken from a replica: a full snapshot of a large network is some MiB.
 const MAX_MESSAGE: usize = 64 << 20;
+
+/// With so many messages waiting to be sent no more questions of sessions are taken: those wait where their bytes are counted.
+const QUESTIONS: usize = 32;
 
 /// With so many messages waiting to be sent nothing more is read: every command read makes one or two.
 const OUTBOX: usize = 4_096;
@@ -48,7 +52,7 @@ pub(super) enum End {
 pub(super) async fn attach(agent: &mut Agent, url: &str, pace: &Pace) -> End {
     let node = agent.node.clone();
     // Changes are kept for this stream from its Hello on, and for nobody when it is over.
-    let watch = Watch(&node.registry);
+    let watch = Watch(&node);
     let opened = tokio::select! {
         opened = open(agent, url, pace) => opened,
         () = node.shutdown.cancelled() => return End::Shutdown,
@@ -155,6 +159,7 @@ impl Stream<'_> {
             }
             let wake = self.wake();
             let (reads, takes_changes) = (self.reads(), self.presence.is_open());
+            let takes_questions = self.outbox.len() < QUESTIONS;
             tokio::select! {
                 message = self.incoming.message(), if reads => match message {
                     Ok(Some(message)) => self.receive(message),
@@ -173,6 +178,9 @@ impl Stream<'_> {
                 },
                 () = node.registry.changed(), if takes_changes => self.presence.changed(Instant::now()),
                 () = node.registry.asked.notified(), if self.welcomed.is_some() => self.ask(Instant::now()),
+                () = node.network.asked(), if self.welcomed.is_some() && takes_questions => {
+                    node.network.take(QUESTIONS).into_iter().for_each(|ask| self.queue(Up::Ask(ask)));
+                }
                 Some((id, outcome)) = self.agent.running.next(), if !self.agent.running.is_empty() => {
                     self.ended(id, outcome, Instant::now());
                 }
@@ -201,6 +209,7 @@ impl Stream<'_> {
                     self.next_tick = self.next_tick.min(now + self.heartbeat);
                 }
                 self.agent.node.registry.set_attached(true);
+                self.agent.node.network.set_attached(true);
                 tracing::info!(
                     url = self.url,
                     replica = welcome.replica,
@@ -332,13 +341,14 @@ impl Stream<'_> {
     }
 }
 
-/// Ends the keeping of changes, however the stream ends.
-struct Watch<'a>(&'a crate::registry::Registry);
+/// Ends the keeping of changes and the taking of questions, however the stream ends.
+struct Watch<'a>(&'a Node);
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.0.set_attached(false);
-        self.0.unsubscribe();
+        self.0.network.set_attached(false);
+        self.0.registry.set_attached(false);
+        self.0.registry.unsubscribe();
     }
 }
 
