@@ -41,7 +41,8 @@ pub(in crate::permissions) async fn set_settings(
 /// A line for every field that differs.
 fn difference(before: &v1::PermissionSettings, after: &v1::PermissionSettings) -> (Vec<String>, Vec<String>) {
     let lines = |settings: &v1::PermissionSettings| -> Vec<String> {
-        format!("{settings:#?}").lines().map(|line| line.trim().to_owned()).collect()
+        let shown = format!("{settings:#?}");
+        shown.lines().map(|line| line.trim().trim_end_matches(',').to_owned()).collect()
     };
     let (before, after) = (lines(before), lines(after));
     let only = |lines: &[String], others: &[String]| lines.iter().filter(|line| !others.contains(line)).cloned().collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use moonbridge_permissions::edit::difference;
 use moonbridge_permissions::track::{Direction, TrackError, step};
-use moonbridge_permissions::{DEFAULT_GROUP, Group, Groups, Track, User};
+use moonbridge_permissions::{DEFAULT_GROUP, Group, Groups, Kind, Node, Track, User};
 use moonbridge_proto::v1;
 use tonic::Status;
 
@@ -126,12 +126,16 @@ impl<'a> Stored<'a> {
         what: &'static str,
         mut compares: Vec<Compare>,
     ) -> Result<Option<v1::PermissionUserState>, Status> {
-        if after.nodes == self.user.nodes && after.primary_group == self.user.primary_group {
+        // Who has nothing but what everybody has is not stored, and can be in no other primary group.
+        let is_kept = !after.nodes.iter().all(is_default_parent);
+        if !is_kept {
+            (after.nodes, after.primary_group) = (Vec::new(), None);
+        }
+        after.primary_group = after.primary_group.filter(|group| **group != *DEFAULT_GROUP);
+        let changes_nothing = after.nodes == self.user.nodes && after.primary_group == self.user.primary_group;
+        if changes_nothing && is_kept == self.entry.is_some() {
             return Ok(Some(state(&self.user, self.entry.as_ref().map_or(0, |entry| entry.modified))));
         }
-        // Who has nothing is not stored; nobody can be in a primary group without being in any.
-        let is_kept = !after.nodes.is_empty();
-        after.primary_group = after.primary_group.filter(|group| is_kept && **group != *DEFAULT_GROUP);
         after.username = self.player.name.clone().filter(|name| differs(name, after.username.as_deref())).or(after.username);
         let change = match is_kept {
             true => put_record(&self.key, &v1::PermissionUser::from(&after), &self.shown(), after.nodes.len())?,
@@ -148,6 +152,12 @@ impl<'a> Stored<'a> {
         let revision = attempts.commit(&self.head, Plan { compares, changes, moves_snapshot: false, entry }).await?;
         Ok(revision.map(|revision| state(&after, if is_kept { revision } else { 0 })))
     }
+}
+
+/// Whether this is the parent that everybody has without it, too.
+fn is_default_parent(node: &Node) -> bool {
+    let is_default = matches!(node.kind(), Kind::Inheritance(group) if **group == *DEFAULT_GROUP);
+    is_default && node.value() && node.contexts().is_empty() && node.expiry().is_none()
 }
 
 /// Whether a name is another than the one stored: how a call spells it is no news.

@@ -27,8 +27,9 @@ async fn a_change_at_one_replica_is_in_the_next_answer_of_the_other() {
         // Of several edits all are made, or none.
         let half = change_user(ADA, [set(node("c", true)), unset("never")]);
         refused(one.change_user(half).await, Code::NotFound, &["never"]);
-        assert_eq!(keys_of(&mut one, ADA).await, ["group.mod"]);
-        // Who has nothing any more is not stored any more.
+        // The default group, which was implied, stays.
+        assert_eq!(keys_of(&mut one, ADA).await, ["group.default", "group.mod"]);
+        // Who has nothing of its own any more is not stored any more.
         let gone = one.change_user(change_user(ADA, [unset("group.mod")])).await.expect("changed").into_inner();
         assert_eq!(gone.revision, 0);
         assert_eq!(user(&mut two, ADA).await, gone);
@@ -119,7 +120,7 @@ async fn a_deleted_group_leaves_the_tracks_and_means_nothing_to_those_who_inheri
         let tracks: Vec<_> = tracks.into_iter().filter_map(|state| state.track).collect();
         assert_eq!(tracks, [track("other", &["helper"]), track("staff", &["helper", "admin"])]);
         assert_eq!(check(&mut one, ADA, "a", vec![]).await, PermissionAnswer::Undefined);
-        assert_eq!(keys_of(&mut one, ADA).await, ["group.mod"]);
+        assert_eq!(keys_of(&mut one, ADA).await, ["group.default", "group.mod"]);
         let groups = one.list_groups(v1::ListGroupsRequest {}).await.expect("groups").into_inner().groups;
         let names: Vec<_> = groups.iter().filter_map(|state| state.group.as_ref()).map(|group| group.name.as_str()).collect();
         assert_eq!(names, ["admin", "default", "helper"]);
@@ -211,4 +212,45 @@ async fn players_are_known_by_name_once_they_were_online_or_stored() {
     node_.next("answer", |message| matches!(message, v1::control_message::Message::ClaimAnswer(_)).then_some(())).await;
     let known = eventually("Cleo", async || client.get_user(v1::GetUserRequest { player: "CLEO".to_owned() }).await.ok()).await;
     assert_eq!(known.into_inner().user.map(|user| user.uuid), Some(cleo.player_uuid));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_change_is_in_the_audit_and_what_changes_nothing_is_not() {
+    let folder = tempdir().expect("a folder");
+    let replica = Replica::embedded(folder.path()).await;
+    let mut client = client(&replica).await;
+    create_group(&mut client, "mod").await;
+    set_track(&mut client, "staff", &["mod"]).await;
+    client.change_group(change_group("mod", [set(node("a", true))])).await.expect("changed");
+    client.change_group(change_group("mod", [set(node("a", true))])).await.expect("nothing to change");
+    client.change_group(change_group("mod", [set(in_world(node("a", false), "x")), set(node("a", false))])).await.expect("changed");
+    let promote = v1::PromoteRequest { player: ADA.to_owned(), track: "staff".to_owned(), ..v1::PromoteRequest::default() };
+    client.promote(promote.clone()).await.expect("promoted");
+    refused(client.promote(promote).await, Code::FailedPrecondition, &["end"]);
+    let mut settings = client.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.expect("settings").into_inner();
+    settings.apply_regex = false;
+    client.set_permission_settings(v1::SetPermissionSettingsRequest { settings: Some(settings) }).await.expect("set");
+    client.delete_group(v1::DeleteGroupRequest { name: "mod".to_owned(), expected_revision: None }).await.expect("deleted");
+    let header = v1::import_request::Part::Header(v1::ImportHeader { source: "a file".to_owned(), ..v1::ImportHeader::default() });
+    client.import(tokio_stream::iter([v1::ImportRequest { part: Some(header) }])).await.expect("imported");
+
+    let audit = replica.admin().await.list_audit(v1::ListAuditRequest::default()).await.expect("the audit").into_inner().records;
+    let of = |index: usize| {
+        let record: &v1::AuditRecord = &audit[audit.len() - 1 - index];
+        let lines = |lines: &[String]| lines.join("; ");
+        (record.what.as_str(), record.target.clone(), lines(&record.before), lines(&record.after))
+    };
+    let line = |what: &'static str, target: &str, before: &str, after: &str| (what, target.to_owned(), before.to_owned(), after.to_owned());
+    assert_eq!(audit.len(), 8, "{audit:#?}");
+    assert_eq!(of(0), line("permission.group.create", "group mod", "", ""));
+    assert_eq!(of(1), line("permission.track.set", "track staff", "", "track staff = mod"));
+    assert_eq!(of(2), line("permission.group.change", "group mod", "", "a = true"));
+    assert_eq!(of(3), line("permission.group.change", "group mod", "a = true", "a = false; a = false (world=x)"));
+    assert_eq!(of(4), line("permission.user.promote", &format!("user {ADA}"), "", "group.mod = true"));
+    assert_eq!(of(5), line("permission.settings.set", "permission settings", "apply_regex: true", "apply_regex: false"));
+    let gone = "a = false; a = false (world=x); track staff = mod";
+    assert_eq!(of(6), line("permission.group.delete", "group mod", gone, "track staff = "));
+    assert_eq!(of(7).0, "permission.import");
+    assert!(of(7).1.contains("a file") && of(7).3.contains("users: 0 added, 0 changed, 0 removed, 1 unchanged"), "{:?}", of(7));
+    assert!(audit.iter().all(|record| record.who == "anyone" && record.replica == "replica"), "{audit:#?}");
 }

@@ -113,7 +113,7 @@ async fn a_merge_keeps_what_is_there_and_a_dry_run_everything() {
 
         let done = import(&mut two, header(false), records).await.expect("imported").into_inner();
         assert_eq!((done.changes, done.groups, done.users), (told.changes, told.groups, told.users));
-        assert_eq!(keys_of(&mut one, "ada").await, ["group.mod", "y"]);
+        assert_eq!(keys_of(&mut one, "ada").await, ["group.default", "group.mod", "y"]);
         assert_eq!(keys_of(&mut one, BOB).await, ["x"]);
         assert_eq!(check(&mut one, ADA, "b", vec![]).await, PermissionAnswer::False);
     })
