@@ -7,9 +7,10 @@
 //! [`FORGIVEN_AFTER`] is no longer waited for; nor is any when the player has a new backend.
 //!
 //! An answer that comes later still must not be merged with another request's own words either. So what has gone unanswered is
-//! remembered after it is forgiven, and an answer is merged only if it cannot be an earlier request's: words for `/s` all begin
-//! with `/s`. Where that leaves a doubt, the answer passes as it is. So a merge may be missed, and none is wrong, as long as the
-//! backend answers in order (a 1.7 server does) and what nobody asked it for does not look like what was asked.
+//! remembered after it is forgiven (for [`FORGOTTEN_AFTER`]), and an answer is merged only if it cannot be an earlier request's:
+//! words for `/s` all begin with `/s`. Where that leaves a doubt, the answer passes as it is; without words, it becomes the node's
+//! part alone. So a merge may be missed, and none is wrong, as long as the backend answers in order (a 1.7 server does) and what
+//! nobody asked it for does not look like what was asked.
 //!
 //! The state of one player. Facts go in with the time, what is to be done comes out: at once, and from [`Completions::poll`],
 //! which is to be called until it says `None` after every fact and at [`Completions::deadline`].
@@ -29,7 +30,10 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 /// How long after a request or the last answer no further one is waited for.
 pub const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
 
-/// Most unanswered requests that are remembered. With more than these nothing is merged until there is a new backend.
+/// How long an unanswered request is remembered: a backend that is silent for so long has been given up.
+pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
+/// Most unanswered requests that are remembered. While there are more nothing is merged.
 const MAX_UNANSWERED: usize = 32;
 
 /// The longest text for which anything is merged, and of which anything is remembered, in bytes; no command is so long.
@@ -85,8 +89,8 @@ pub struct Completions<T> {
     held_bytes: usize,
     /// What was sent to this backend and may still be answered, oldest first; the one that is awaited is the last.
     unanswered: VecDeque<Unanswered>,
-    /// More went unanswered than can be remembered.
-    lost_track: bool,
+    /// Until when more are unanswered than can be remembered.
+    lost_track: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
@@ -100,8 +104,15 @@ enum State<T> {
 }
 
 /// A request that may be answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Unanswered {
+    since: Instant,
+    kind: Kind,
+}
+
+/// What tells whether an answer may be a request's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kind {
     /// What its words begin with, if that is known.
     beginning: Option<Box<str>>,
     /// Whether it was for a command's root.
@@ -116,7 +127,7 @@ impl<T> Default for Completions<T> {
             held: VecDeque::new(),
             held_bytes: 0,
             unanswered: VecDeque::new(),
-            lost_track: false,
+            lost_track: None,
         }
     }
 }
@@ -153,7 +164,7 @@ impl<T> Completions<T> {
     pub fn answer<'a>(&mut self, now: Instant, words: impl Iterator<Item = &'a str>) -> Answered<T> {
         self.advance(now);
         let common = common_beginning(words);
-        let fits = |request: &Unanswered| match (&request.beginning, common) {
+        let fits = |request: &Unanswered| match (&request.kind.beginning, common) {
             (Some(beginning), Some(common)) => begins_with(common, beginning.as_bytes()),
             _ => true,
         };
@@ -165,7 +176,7 @@ impl<T> Completions<T> {
             return Answered::Pass;
         };
         let Some(awaited) = self.unanswered.back() else { return Answered::Pass };
-        let earlier = self.unanswered.iter().position(|request| request != awaited && fits(request));
+        let earlier = self.unanswered.iter().position(|request| request.kind != awaited.kind && fits(request));
         if !fits(awaited) {
             // An earlier request's, or nobody's. Or else this one's, if the backend has its own mind about what fits: where
             // there is nothing to be merged, others need not wait to find out.
@@ -176,20 +187,21 @@ impl<T> Completions<T> {
             return Answered::Pass;
         }
         let first = self.unanswered.iter().position(fits);
-        if earlier.is_some() {
+        if earlier.is_some() && common.is_some() {
             *answered_perhaps = true;
             self.settle(first);
             return Answered::Pass;
         }
-        let own = own.take().filter(|_| !self.lost_track);
+        let own = own.take().filter(|_| self.lost_track.is_none());
+        let root = awaited.kind.root && earlier.is_none();
         self.state = State::Clear;
-        // It is this request's, or that of an earlier one for the same text.
-        if awaited.root {
+        // It is this request's, or that of an earlier one for the same text; or without words, and of any.
+        if root {
             // Commands asked for before it will not be answered. (Of the others nothing is sure: a plugin may have completed a
             // word with one that does not begin with it, so that an answer was taken for another one's.)
             let before = first.unwrap_or_default();
             let mut index = 0..;
-            self.unanswered.retain(|request| index.next() > Some(before) || !request.root);
+            self.unanswered.retain(|request| index.next() > Some(before) || !request.kind.root);
         } else {
             self.settle(first);
         }
@@ -235,6 +247,8 @@ impl<T> Completions<T> {
 
     /// Gives up what has taken too long.
     fn advance(&mut self, now: Instant) {
+        while self.unanswered.pop_front_if(|request| now >= request.since + FORGOTTEN_AFTER).is_some() {}
+        self.lost_track = self.lost_track.filter(|&until| now < until);
         if let State::Awaiting { since, own, answered_perhaps } = &mut self.state
             && now >= *since + PATIENCE
         {
@@ -256,11 +270,10 @@ impl<T> Completions<T> {
             _ => (text.rsplit(' ').next().unwrap_or_default(), None),
         };
         if self.unanswered.len() == MAX_UNANSWERED {
-            self.unanswered.pop_front();
-            self.lost_track = true;
+            self.lost_track = self.unanswered.pop_front().map(|request| request.since + FORGOTTEN_AFTER);
         }
         let beginning = Some(words.into()).filter(|_| (1..=MAX_REMEMBERED).contains(&words.len()));
-        self.unanswered.push_back(Unanswered { beginning, root: own.is_some() });
+        self.unanswered.push_back(Unanswered { since: now, kind: Kind { beginning, root: own.is_some() } });
         if matches!(self.state, State::Clear) {
             self.state = State::Awaiting { since: now, own, answered_perhaps: false };
         }
