@@ -6,21 +6,25 @@
 // keepAliveMs (2000), keepAliveBase (first id; default: the clock, as the real server does), refuse (reason of a login
 // disconnect before Login Success), stall ("accept" | "login" | "success": nothing more is sent from there on),
 // close ("accept" | "login" | "success": the connection is closed there), garbage (the same places: bytes that are no frame),
+// commands (["/help", …]: completed by it), completeAfterMs (0: how long that takes; negative: it never answers),
 // once (true: a name that is connected already is refused, as a server in offline mode may do), kickAfterMs with kickReason (counted from the join), lifetime (seconds), fml: {…}: a server with mods, see forge.js (whether there is one at all is not changeable). Not changeable: sessionServer (a URL: online mode).
 //
 // Events: listening {port}, connection {conn,address}, handshake {conn,host,port,protocol,next}, forwarded {conn,host,address,uuid,properties: [{name,value,signature?}],token?}: what
 // the handshake's host carries as BungeeCord writes it (the token is taken out of the properties, as BungeeGuard does), login {conn,name,uuid}, joined {conn,name},
 // chat {conn,name,text}, said {conn,text}: what the command chat wrote, keep_alive_sent {conn,id}, keep_alive {conn,id,known}, plugin {conn,channel,hex}, packet {conn,name,params},
+// completing {conn,name,text}: a Tab Complete, bungee_cord {conn,name,values}: what a plugin reads on that channel, see bungeecord.js, written {hex},
 // already_connected {conn,name}: `once` had to refuse, raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}; with fml those in forge.js.
 // Commands, to the player `name` or to all: chat {text}, kick {reason}, packet {name: of the packet,player,params}, raw {hex}, bytes {hex},
-// plugin {channel,hex}, tab {name,online}, pause_keep_alive, resume_keep_alive, drop (close without a word), set {options}, stop_listening, quit.
+// plugin {channel,hex}, bungee_cord {player,calls}: what a plugin writes on that channel, write {calls}: only shows the bytes, complete {player,matches}: an
+// answer to a Tab Complete, asked for or not, tab {name,online}, pause_keep_alive, resume_keep_alive, drop (close without a word), set {options}, stop_listening, quit.
 
 const mc = require('minecraft-protocol')
 const yggdrasil = require('yggdrasil')
+const bungeecord = require('./bungeecord')
 const forge = require('./forge')
 const { options, emit, serve, hex } = require('./lines')
 
-const own = { name: 'backend', dimension: 0, entityId: 1, gameMode: 0, keepAliveMs: 2000, tab: [], ...options() }
+const own = { name: 'backend', dimension: 0, entityId: 1, gameMode: 0, keepAliveMs: 2000, tab: [], commands: [], completeAfterMs: 0, ...options() }
 const players = new Map() // conn -> client in the game
 const connections = new Map() // conn -> client
 let connectionCount = 0
@@ -138,8 +142,14 @@ function watch (client) {
     if (own.fml && packet.channel === 'FML|HS') return // forge.js reports it
     const data = Buffer.isBuffer(packet.data) ? packet.data : Buffer.from([].concat(packet.data).join('\0'))
     said('plugin', { channel: packet.channel, hex: data.toString('hex') })
+    if (packet.channel === bungeecord.CHANNEL) said('bungee_cord', { values: bungeecord.read(data) })
   })
-  for (const name of ['tab_complete', 'position_look', 'position', 'flying', 'client_command', 'use_entity', 'arm_animation', 'held_item_slot']) {
+  client.on('tab_complete', packet => {
+    said('completing', { text: packet.text })
+    const matches = own.commands.filter(command => command.startsWith(packet.text))
+    if (own.completeAfterMs >= 0) setTimeout(() => client.write('tab_complete', { matches }), own.completeAfterMs)
+  })
+  for (const name of ['position_look', 'position', 'flying', 'client_command', 'use_entity', 'arm_animation', 'held_item_slot']) {
     client.on(name, params => emit('packet', { conn: client.conn, packet: name, params }))
   }
 }
@@ -183,6 +193,9 @@ serve({
   raw: line => each(line, client => client.writeRaw(hex(line.hex))),
   bytes: line => each(line, client => client.socket.write(hex(line.hex))),
   plugin: line => each(line, client => client.write('custom_payload', { channel: line.channel, data: hex(line.hex) })),
+  bungee_cord: line => each(line, client => client.write('custom_payload', { channel: bungeecord.CHANNEL, data: bungeecord.write(line.calls) })),
+  write: line => emit('written', { hex: bungeecord.write(line.calls).toString('hex') }),
+  complete: line => each(line, client => client.write('tab_complete', { matches: line.matches })),
   register: line => each(line, client => client.write('custom_payload', { channel: 'REGISTER', data: Buffer.from(line.channels.join('\0')) })),
   tab: line => each(line, client => client.write('player_info', { playerName: line.name, online: line.online, ping: 20 })),
   pause_keep_alive: () => { keepAlives = false },

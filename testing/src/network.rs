@@ -10,6 +10,10 @@ use tokio::process::Command;
 
 use crate::process::{Process, SOON, moonbridge};
 
+mod net;
+
+pub use net::{Net, Nodes, on_etcd};
+
 /// `moonbridge` with an environment of its own: nothing of this user's is read or written.
 pub fn command(state: &Path) -> Command {
     let mut command = Command::new(moonbridge());

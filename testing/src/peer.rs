@@ -30,7 +30,11 @@ pub enum Kind {
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[allow(missing_docs)] // the packets' own fields
 pub enum Seen {
-    Connected,
+    Connected {
+        /// Where it connected from; quarry does not say.
+        #[serde(default)]
+        local_port: u16,
+    },
     /// Login Success.
     Login {
         uuid: String,
@@ -54,6 +58,10 @@ pub enum Seen {
     Chat {
         text: String,
         raw: String,
+    },
+    /// The answer to a Tab Complete, asked for or not.
+    Completed {
+        matches: Vec<String>,
     },
     KeepAlive {
         id: i64,
@@ -180,6 +188,22 @@ pub enum Served {
         name: String,
         channel: String,
         hex: String,
+    },
+    /// What a plugin reads on the channel "BungeeCord": the message's name and its values.
+    BungeeCord {
+        conn: u32,
+        name: String,
+        values: Vec<Value>,
+    },
+    /// What a `DataOutputStream` makes of the calls in the command `write`.
+    Written {
+        hex: String,
+    },
+    /// A Tab Complete has come.
+    Completing {
+        conn: u32,
+        name: String,
+        text: String,
     },
     KeepAliveSent {
         conn: u32,

@@ -1,9 +1,10 @@
 //! With the control plane away: what was known holds, what was to end ends, and what is not known is no yes.
 
 use moonbridge_proto::v1::PermissionAnswer::{True, Undefined};
+use moonbridge_testing::network::Net;
 use moonbridge_testing::process::SOON;
 
-use crate::support::{Client, Net, clock_says, host, join, node, node_until, now, unset};
+use crate::support::{Client, clock_says, host, join, node, node_until, now, unset};
 
 const VIP: &str = "moonbridge.server.vip";
 

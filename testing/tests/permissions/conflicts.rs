@@ -2,10 +2,10 @@
 
 use moonbridge_proto::v1;
 use moonbridge_testing::etcd::Etcd;
-use moonbridge_testing::network::Plane;
+use moonbridge_testing::network::{Plane, on_etcd};
 use tonic::Code;
 
-use crate::support::{Client, node, on_etcd, refused, set};
+use crate::support::{Client, node, refused, set};
 
 const ADA: &str = "6f1f6b0e-3f0e-4d3a-9d55-0a4f6a0f1c11";
 

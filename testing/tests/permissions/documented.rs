@@ -1,9 +1,10 @@
 //! What docs/permissions.md shows can be typed as it stands.
 
 use moonbridge_testing::model::stage::DOMAIN;
+use moonbridge_testing::network::Net;
 use moonbridge_testing::process::testing_dir;
 
-use crate::support::{Net, host, join};
+use crate::support::{host, join};
 
 /// The commands of the page's section of this name, as words.
 fn commands(section: &str) -> Vec<Vec<String>> {

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use etcd_client::{Client as EtcdClient, EventType, GetOptions, WatchOptions, WatchStream};
 use moonbridge_proto::v1::permission_record::Record;
 use moonbridge_testing::etcd::Etcd;
-use moonbridge_testing::network::{Plane, folder};
+use moonbridge_testing::network::{Plane, folder, on_etcd};
 use moonbridge_testing::process::SOON;
 
-use crate::support::{Client, node, on_etcd, within};
+use crate::support::{Client, node, within};
 
 const USERS: u128 = 2_000;
 const GROUPS: u32 = 20;

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 
 use moonbridge_proto::v1::PermissionAnswer;
 use moonbridge_testing::model::stage::DOMAIN;
+use moonbridge_testing::network::Net;
 use moonbridge_testing::peer::{Backend, Kind, Player};
 use serde_json::json;
 
-use crate::support::{Client, Net, SECOND, host, join, node, within};
+use crate::support::{Client, SECOND, host, join, node, within};
 
 fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))

@@ -6,9 +6,10 @@ use moonbridge_proto::v1::PermissionAnswer::{self, False, True, Undefined};
 use moonbridge_testing::collector::Collector;
 use moonbridge_testing::model::server::{Fault, How, Place, Served};
 use moonbridge_testing::model::stage::DOMAIN;
+use moonbridge_testing::network::{Net, Nodes};
 use moonbridge_testing::process::SOON;
 
-use crate::support::{Client, Net, SECOND, clock_says, host, join, node, node_on, node_until, now};
+use crate::support::{Client, SECOND, clock_says, host, join, node, node_on, node_until, now};
 
 const FLY: &str = "essentials.fly";
 
@@ -102,7 +103,7 @@ async fn a_change_of_a_group_is_worked_out_anew_for_those_who_inherit_it_alone()
     let lobby = host("lobby", 1).await;
     let endpoint = collector.endpoint();
     let environment = [("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", endpoint.as_str()), ("OTEL_METRIC_EXPORT_INTERVAL", "50")];
-    let net = Net::start_with(&[("lobby", lobby.address)], &environment).await;
+    let net = Net::start_with(&[("lobby", lobby.address)], Nodes { environment: &environment, ..Nodes::default() }).await;
     let client = Client::at(&net.b).await;
     client.group("staff", vec![]).await;
     client.group("mod", vec![node("group.staff", true)]).await;

@@ -1,86 +1,20 @@
-//! A network of two replicas and two nodes, and the calls that an admin or a plugin makes.
+//! The calls that an admin or a plugin makes.
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use moonbridge_proto::v1::admin_service_client::AdminServiceClient;
 use moonbridge_proto::v1::permission_edit::Edit;
 use moonbridge_proto::v1::permission_service_client::PermissionServiceClient;
 use moonbridge_proto::v1::{self, CommandState, PermissionAnswer};
-use moonbridge_testing::etcd::Etcd;
 use moonbridge_testing::model::client::Install;
 use moonbridge_testing::model::drive::{Host, Player};
 use moonbridge_testing::model::server::Setup;
 use moonbridge_testing::network::Plane;
-use serde_json::Value;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 /// What the issue gives a change to be in force everywhere.
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
-
-/// Two replicas on one etcd, and a node on each of them alone.
-pub(crate) struct Net {
-    pub(crate) a: Plane,
-    pub(crate) b: Plane,
-    /// On `a`.
-    pub(crate) first: Plane,
-    /// On `b`.
-    pub(crate) second: Plane,
-    _etcd: Etcd,
-    marks: AtomicU32,
-}
-
-impl Net {
-    /// Starts it with these backends, in this order on the route `*`.
-    pub(crate) async fn start(backends: &[(&str, SocketAddr)]) -> Net {
-        Net::start_with(backends, &[]).await
-    }
-
-    /// The same with variables more for the first node.
-    pub(crate) async fn start_with(backends: &[(&str, SocketAddr)], environment: &[(&str, &str)]) -> Net {
-        let etcd = Etcd::start().await.expect("etcd");
-        let a = Plane::replica("a", &on_etcd(&etcd)).await;
-        let b = Plane::replica("b", &on_etcd(&etcd)).await;
-        for (name, address) in backends {
-            a.cli().ok(&["backend", "set", name, "--address", &address.to_string()]).await;
-        }
-        let names: Vec<_> = backends.iter().map(|(name, _)| *name).collect();
-        a.cli().ok(&["route", "set", "*", "--backends", &names.join(",")]).await;
-        let first = Plane::start("dataplane", "first", &node_of(&a), environment).await;
-        let second = Plane::node("second", &node_of(&b)).await;
-        let net = Net { a, b, first, second, _etcd: etcd, marks: AtomicU32::new(0) };
-        net.in_force().await;
-        net
-    }
-
-    /// Waits until both nodes run on everything that was changed so far: on a group, made for this, that has come after it.
-    pub(crate) async fn in_force(&self) {
-        let name = format!("mark-{}", self.marks.fetch_add(1, Ordering::Relaxed));
-        let made = Client::at(&self.a).await.permissions.create_group(v1::CreateGroupRequest { name }).await.expect("a new group");
-        let revision = made.into_inner().revision;
-        let there = |rows: &[Value]| rows.len() == 2 && rows.iter().all(|row| row["revision"].as_u64().is_some_and(|at| at >= revision));
-        self.b.cli().until(&["node", "list"], there).await;
-    }
-
-    /// Waits until both replicas know that these players are online.
-    pub(crate) async fn known(&self, players: &[&str]) {
-        for replica in [&self.a, &self.b] {
-            let all = |rows: &[Value]| players.iter().all(|player| rows.iter().any(|row| row["name"] == *player));
-            replica.cli().until(&["player", "list"], all).await;
-        }
-    }
-}
-
-/// A replica's configuration.
-pub(crate) fn on_etcd(etcd: &Etcd) -> String {
-    format!("lease = \"3s\"\n[store.etcd]\nendpoints = [\"{}\"]\nprefix = \"/test/\"\n", etcd.url())
-}
-
-fn node_of(replica: &Plane) -> String {
-    format!("control = [\"{}\"]\nworkers = 2\n", replica.url())
-}
 
 /// A server that is told apart by its name and entity id.
 pub(crate) async fn host(name: &str, entity_id: i32) -> Host {
