@@ -192,19 +192,14 @@ impl<T> Completions<T> {
             self.settle(first);
             return Answered::Pass;
         }
-        let own = own.take().filter(|_| self.lost_track.is_none());
-        let root = awaited.kind.root && earlier.is_none();
-        self.state = State::Clear;
         // It is this request's, or that of an earlier one for the same text; or without words, and of any.
-        if root {
-            // Commands asked for before it will not be answered. (Of the others nothing is sure: a plugin may have completed a
-            // word with one that does not begin with it, so that an answer was taken for another one's.)
-            let before = first.unwrap_or_default();
-            let mut index = 0..;
-            self.unanswered.retain(|request| index.next() > Some(before) || !request.kind.root);
-        } else {
-            self.settle(first);
+        let own = own.take().filter(|_| self.lost_track.is_none());
+        match first.filter(|_| awaited.kind.root) {
+            // What was asked before it will not be answered.
+            Some(first) => drop(self.unanswered.drain(..=first)),
+            None => self.settle(first),
         }
+        self.state = State::Clear;
         own.map_or(Answered::Pass, Answered::Merge)
     }
 
