@@ -3,6 +3,7 @@
 
 mod attachment;
 mod claims;
+mod index;
 mod sessions;
 #[cfg(test)]
 mod simulation;
@@ -19,7 +20,8 @@ pub(crate) use claims::Claimed;
 
 use crate::follow::{self, View};
 use crate::keys::{self, PresenceKey};
-use crate::store::{Batch, Entry, Event, Store, StoreError, StoreRevision};
+use crate::store::{Batch, Entry, Event, LeaseId, Store, StoreError, StoreRevision};
+use index::Index;
 
 /// Presence as this replica knows it: a little behind the store.
 pub(crate) struct Presence {
@@ -38,17 +40,12 @@ struct State {
     streams: HashMap<String, StoreRevision>,
     /// By session id; those that log in and those that are displaced, too.
     sessions: HashMap<String, Arc<v1::Session>>,
-    /// How many of them are shown.
-    shown: u32,
+    /// Those of them that are shown.
+    shown: Index,
     /// The displaced ones of each node.
     displaced: BTreeMap<String, BTreeSet<String>>,
     /// The newest revision that this is as of.
     seen: StoreRevision,
-    /// Session ids by player, lower-cased name and plain UUID.
-    by_player: HashMap<String, BTreeSet<String>>,
-    by_backend: HashMap<String, u32>,
-    /// How many sessions each node has.
-    by_node: HashMap<String, u32>,
     /// Nodes that this replica has seen going.
     gone: HashSet<String>,
 }
@@ -71,7 +68,7 @@ impl Presence {
     /// How many sessions there are on nodes other than this one.
     pub(crate) fn players_elsewhere(&self, node: &str) -> u32 {
         let state = self.lock();
-        state.shown - state.by_node.get(node).copied().unwrap_or(0)
+        state.shown.len() - state.shown.on_node(node)
     }
 
     /// The sessions of this node that are to end, because their players logged in elsewhere.
@@ -104,12 +101,52 @@ impl Presence {
 
     /// How many sessions are on this backend.
     pub(crate) fn players_on(&self, backend: &str) -> u32 {
-        self.lock().by_backend.get(backend).copied().unwrap_or(0)
+        self.lock().shown.on_backend(backend)
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn players(&self) -> u32 {
+        self.lock().shown.len()
+    }
+
+    /// Every session.
+    pub(crate) fn all(&self) -> Vec<Arc<v1::Session>> {
+        self.lock().shown.all().cloned().collect()
     }
 
     /// Every session on this backend.
     pub(crate) fn sessions_on(&self, backend: &str) -> Vec<Arc<v1::Session>> {
-        self.lock().sessions.values().filter(|session| is_shown(session) && session.backend == backend).cloned().collect()
+        self.lock().shown.sessions_on(backend).cloned().collect()
+    }
+
+    /// The names of the players on this backend, in the order of the alphabet.
+    pub(crate) fn names_on(&self, backend: &str) -> Vec<String> {
+        self.lock().shown.sessions_on(backend).map(|session| session.player.clone()).collect()
+    }
+
+    /// The first of the players' names that begin with this, in any case.
+    pub(crate) fn names_beginning(&self, prefix: &str, most: usize) -> Vec<String> {
+        self.lock().shown.names_beginning(prefix, most)
+    }
+
+    /// The backends that have players.
+    pub(crate) fn backends(&self) -> BTreeSet<String> {
+        self.lock().shown.backends().cloned().collect()
+    }
+
+    /// The nodes that have players on this backend.
+    pub(crate) fn nodes_on(&self, backend: &str) -> Vec<String> {
+        self.lock().shown.nodes_on(backend).cloned().collect()
+    }
+
+    /// The ids of all nodes.
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        self.lock().nodes.keys().cloned().collect()
+    }
+
+    /// The lease that a node and all that is its own is kept under.
+    pub(crate) fn lease_of(&self, node: &str) -> Option<LeaseId> {
+        self.lock().nodes.get(node).map(|node| node.lease_id)
     }
 
     pub(crate) fn has_node(&self, id: &str) -> bool {
@@ -133,9 +170,7 @@ impl Presence {
 
     /// The player's session, by name (any case) or UUID, as this replica knows it.
     pub(crate) fn find(&self, player: &str) -> Option<Arc<v1::Session>> {
-        let state = self.lock();
-        let ids = state.by_player.get(&keys::player(player))?;
-        ids.iter().filter_map(|id| state.sessions.get(id)).max_by_key(|session| session.started_unix_ms).cloned()
+        self.lock().shown.find(player)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -220,19 +255,11 @@ impl State {
         if session.displaced {
             self.displaced.entry(session.node_id.clone()).or_default().insert(id.to_owned());
         }
+        let session = Arc::new(session);
         if is_shown(&session) {
-            self.show(id, &session);
+            self.shown.add(id, &session);
         }
-        self.sessions.insert(id.to_owned(), Arc::new(session));
-    }
-
-    fn show(&mut self, id: &str, session: &v1::Session) {
-        self.shown += 1;
-        for player in player_keys(session) {
-            self.by_player.entry(player).or_default().insert(id.to_owned());
-        }
-        *self.by_backend.entry(session.backend.clone()).or_default() += 1;
-        *self.by_node.entry(session.node_id.clone()).or_default() += 1;
+        self.sessions.insert(id.to_owned(), session);
     }
 
     fn remove_session(&mut self, id: &str) {
@@ -243,34 +270,10 @@ impl State {
                 self.displaced.remove(&session.node_id);
             }
         }
-        if !is_shown(&session) {
-            return;
-        }
-        self.shown -= 1;
-        for player in player_keys(&session) {
-            if let Some(ids) = self.by_player.get_mut(&player) {
-                ids.remove(id);
-                if ids.is_empty() {
-                    self.by_player.remove(&player);
-                }
-            }
-        }
-        count_off(&mut self.by_backend, &session.backend);
-        count_off(&mut self.by_node, &session.node_id);
-    }
-}
-
-fn count_off(counts: &mut HashMap<String, u32>, key: &str) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
+        if is_shown(&session) {
+            self.shown.remove(id, &session);
         }
     }
-}
-
-fn player_keys(session: &v1::Session) -> [String; 2] {
-    [keys::player(&session.player), keys::player(&session.player_uuid)]
 }
 
 /// Keeps a [`Presence`] equal to the store.
