@@ -17,6 +17,7 @@ use moonbridge_proto::token::check_token_file;
 use moonbridge_protocol::channels;
 use moonbridge_protocol::status::ModInfo;
 
+use crate::commands::Languages;
 pub use commands::Commands;
 pub use listener::{Authentication, Listener, OpenToAll};
 pub use session_server::{BaseUrl, HAS_JOINED, SessionServer, UrlError};
@@ -164,8 +165,8 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or every mistake in it, or of those files.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
-        let config = Self::parse(&read_file(path)?)?;
-        config.check_files()?;
+        let mut config = Self::parse(&read_file(path)?)?;
+        config.commands.languages = Arc::new(config.read_files()?);
         Ok(config)
     }
 
@@ -174,6 +175,10 @@ impl Config {
     /// # Errors
     /// Every one that cannot be used, with the path of its field.
     pub fn check_files(&self) -> Result<(), ConfigErrors> {
+        self.read_files().map(drop)
+    }
+
+    fn read_files(&self) -> Result<Languages, ConfigErrors> {
         let mut mistakes = Vec::new();
         if let Some(problem) = self.token_file.as_deref().and_then(check_token_file) {
             mistakes.push(ConfigError { field: "token_file".to_owned(), problem });
@@ -181,7 +186,12 @@ impl Config {
         if let Some(tls) = &self.control_tls {
             mistakes.extend(tls.check_files("control_tls"));
         }
-        ConfigErrors::check(mistakes)
+        let languages = self.commands.read_languages().unwrap_or_else(|found| {
+            mistakes.extend(found);
+            Languages::built_in(&self.commands.language)
+        });
+        ConfigErrors::check(mistakes)?;
+        Ok(languages)
     }
 
     /// Reads a configuration; what it does not mention has its default. Files that it names are not opened.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moonbridge_proto::v1;
+use moonbridge_protocol::text::Text;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -60,6 +61,21 @@ pub struct Outcome {
     pub succeeded: bool,
     /// Reason, detail and phases.
     pub result: v1::CommandResult,
+    /// What a backend that refuses the player says to it itself.
+    pub said: Option<Text>,
+}
+
+impl Outcome {
+    /// It was done.
+    pub fn ok() -> Outcome {
+        Outcome { succeeded: true, ..Outcome::failed("ok", "") }
+    }
+
+    /// It was not, for one of a bounded set of reasons and with a detail for people.
+    pub fn failed(reason: &str, detail: impl Into<String>) -> Outcome {
+        let result = v1::CommandResult { reason: reason.to_owned(), detail: detail.into(), ..v1::CommandResult::default() };
+        Outcome { succeeded: false, result, said: None }
+    }
 }
 
 /// Why a command did not get to its session.

@@ -1,11 +1,15 @@
 //! The commands in the game: which there are, what they are called, and how often they may be used.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use moonbridge_proto::config::Fields;
+use moonbridge_proto::config::{ConfigError, Fields};
 
 use super::set;
-use crate::commands::{Kind, Table};
+use crate::commands::{Kind, Languages, Table};
+
+/// The language unless another is given.
+const ENGLISH: &str = "en";
 
 /// The most names of one command.
 const MAX_NAMES: usize = 16;
@@ -20,6 +24,12 @@ pub struct Commands {
     pub table: Arc<Table>,
     /// Where `/hub` leads; without one, to the first usable backend of the player's route.
     pub hub: Option<String>,
+    /// The language of clients whose own there is none of.
+    pub language: String,
+    /// A folder of files that override texts or add languages.
+    pub messages: Option<PathBuf>,
+    /// The texts: those that are built in, until the folder has been read.
+    pub languages: Arc<Languages>,
     /// Commands of one player in a second, on the average.
     pub rate: u32,
     /// Commands of one player at once.
@@ -30,6 +40,9 @@ impl Commands {
     pub(super) fn read(&mut self, fields: &mut Fields) {
         let enabled = fields.bool("enabled").unwrap_or(true);
         self.hub = fields.string("hub");
+        set(&mut self.language, fields.string("language"));
+        self.messages = fields.path("messages");
+        self.languages = Arc::new(Languages::built_in(&self.language));
         set(&mut self.rate, fields.integer("rate", 1..=1_000));
         set(&mut self.burst, fields.integer("burst", 1..=1_000));
         let mut table = Table::EMPTY;
@@ -37,6 +50,11 @@ impl Commands {
             read_names(fields, kind, &mut table);
         }
         self.table = Arc::new(if enabled { table } else { Table::EMPTY });
+    }
+
+    /// The texts, with what the folder says.
+    pub(super) fn read_languages(&self) -> Result<Languages, Vec<ConfigError>> {
+        Languages::load(self.messages.as_deref(), &self.language)
     }
 }
 
@@ -71,6 +89,14 @@ fn name_problem(name: &str) -> Option<String> {
 
 impl Default for Commands {
     fn default() -> Self {
-        Self { table: Arc::default(), hub: None, rate: 10, burst: 20 }
+        Self {
+            table: Arc::default(),
+            hub: None,
+            language: ENGLISH.to_owned(),
+            messages: None,
+            languages: Arc::new(Languages::built_in(ENGLISH)),
+            rate: 10,
+            burst: 20,
+        }
     }
 }

@@ -192,10 +192,6 @@ mod tests {
         v1::Command { id: id.into(), deadline_unix_ms, ..Default::default() }
     }
 
-    fn ok() -> Outcome {
-        Outcome { succeeded: true, result: v1::CommandResult { reason: "ok".into(), ..Default::default() } }
-    }
-
     fn reason(received: Receive) -> String {
         match received {
             Receive::Answer(update) => update.result.unwrap_or_default().reason,
@@ -214,7 +210,7 @@ mod tests {
         assert_eq!(commands.receive(&command, 200, now), Receive::Answer(update.clone()), "nor failed while it runs");
         assert_eq!(commands.open(now), [update]);
 
-        let result = commands.finished("a", 0, ok(), now);
+        let result = commands.finished("a", 0, Outcome::ok(), now);
         assert_eq!(result.state(), CommandState::Succeeded);
         assert_eq!(commands.receive(&command, 200, now), Receive::Answer(result.clone()));
         assert_eq!(commands.open(now), std::slice::from_ref(&result));
@@ -242,7 +238,7 @@ mod tests {
         let now = Instant::now();
         let mut commands = Commands::default();
         for id in 0..=REMEMBERED {
-            commands.finished(&id.to_string(), 0, ok(), now);
+            commands.finished(&id.to_string(), 0, Outcome::ok(), now);
             commands.acknowledged(&id.to_string());
         }
         assert_eq!(commands.entries.len(), REMEMBERED);
@@ -257,12 +253,12 @@ mod tests {
         for id in 0..OPEN - 1 {
             commands.running(&command(&id.to_string(), 0));
         }
-        commands.finished("late", 100, ok(), now);
+        commands.finished("late", 100, Outcome::ok(), now);
         assert_eq!(reason(commands.receive(&command("new", 0), 99, now)), "node_busy");
         assert_eq!(reason(commands.receive(&command("new", 0), 100, now)), "run", "a result past its deadline gives way");
         commands.running(&command("new", 0));
         assert_eq!(reason(commands.receive(&command("more", 0), 100, now)), "node_busy");
-        commands.finished("7", 0, ok(), now);
+        commands.finished("7", 0, Outcome::ok(), now);
         assert_eq!(reason(commands.receive(&command("more", 0), 100, now)), "node_busy");
         commands.acknowledged("7");
         assert_eq!(reason(commands.receive(&command("more", 0), 100, now)), "run");
@@ -272,7 +268,7 @@ mod tests {
     fn an_unacknowledged_result_is_sent_again_after_a_while() {
         let start = Instant::now();
         let mut commands = Commands::default();
-        let result = commands.finished("a", 0, ok(), start);
+        let result = commands.finished("a", 0, Outcome::ok(), start);
         assert!(commands.overdue(start + RESEND / 2).is_empty());
         assert_eq!(commands.overdue(start + RESEND), [result]);
         assert!(commands.overdue(start + RESEND).is_empty(), "not at every tick");

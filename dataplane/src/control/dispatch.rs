@@ -38,7 +38,7 @@ fn deadline(unix_ms: i64) -> Option<Instant> {
 pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
     if !command.node_id.is_empty() && command.node_id != node.id.to_string() {
         let detail = format!("The command is for the node {}, this is {}.", command.node_id, node.id);
-        return Dispatched::Ended(failed("wrong_node", detail));
+        return Dispatched::Ended(Outcome::failed("wrong_node", detail));
     }
     let (reply, outcome) = oneshot::channel();
     let (session, command_for_it) = match command.action.clone() {
@@ -55,16 +55,16 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
             (check.session_id, SessionCommand::Check { permission: check.permission, reply })
         }
         Some(Action::Kick(_) | Action::Message(_) | Action::Check(_)) => {
-            return Dispatched::Ended(failed("bad_command", format!("The text is longer than {MAX_TEXT} bytes.")));
+            return Dispatched::Ended(Outcome::failed("bad_command", format!("The text is longer than {MAX_TEXT} bytes.")));
         }
         Some(Action::Drain(drain)) => return Dispatched::Ended(set_drained(node, drain.drained)),
         None => {
             let detail = "This node does not know that kind of command: is it older than the control plane?".to_owned();
-            return Dispatched::Ended(failed("bad_command", detail));
+            return Dispatched::Ended(Outcome::failed("bad_command", detail));
         }
     };
     let Ok(id) = Uuid::parse_str(&session) else {
-        return Dispatched::Ended(failed("bad_command", format!("{session:?} is not a session id.")));
+        return Dispatched::Ended(Outcome::failed("bad_command", format!("{session:?} is not a session id.")));
     };
     match node.registry.command(&id, command_for_it) {
         Ok(()) => {
@@ -74,7 +74,7 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
         Err((Undeliverable::Gone, _)) => Dispatched::Ended(gone()),
         Err((Undeliverable::Busy, _)) => {
             let detail = "Too many commands wait for this player's session. Try again when they have ended.".to_owned();
-            Dispatched::Ended(failed("session_busy", detail))
+            Dispatched::Ended(Outcome::failed("session_busy", detail))
         }
     }
 }
@@ -86,13 +86,9 @@ fn set_drained(node: &Node, drained: bool) -> Outcome {
             false => tracing::info!("undrained: takes sessions again"),
         }
     }
-    Outcome { succeeded: true, result: v1::CommandResult { reason: "ok".to_owned(), ..Default::default() } }
+    Outcome::ok()
 }
 
 fn gone() -> Outcome {
-    failed("session_gone", "The player left before this was done.".to_owned())
-}
-
-fn failed(reason: &str, detail: String) -> Outcome {
-    Outcome { succeeded: false, result: v1::CommandResult { reason: reason.to_owned(), detail, ..v1::CommandResult::default() } }
+    Outcome::failed("session_gone", "The player left before this was done.".to_owned())
 }

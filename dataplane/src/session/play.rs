@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use moonbridge_proto::v1;
 use moonbridge_protocol::forge::live::Live;
 use moonbridge_protocol::host::VirtualHost;
 use moonbridge_protocol::text::Text;
@@ -282,16 +281,16 @@ impl Play {
                 None
             }
             SessionCommand::Kick { reason, reply } => {
-                let _ = reply.send(ok());
+                let _ = reply.send(Outcome::ok());
                 Some(End::told("kicked", Text::legacy(&reason)))
             }
             SessionCommand::Message { text, reply } => {
                 // Inside a long frame nothing can be put; it ends soon or the backend is given up.
                 let outcome = if self.may_inject() {
                     self.say(&Text::legacy(&text));
-                    ok()
+                    Outcome::ok()
                 } else {
-                    failed("frame_in_flight", "the player is just being sent a very long packet: try again")
+                    Outcome::failed("frame_in_flight", "the player is just being sent a very long packet: try again")
                 };
                 let _ = reply.send(outcome);
                 None
@@ -304,7 +303,7 @@ impl Play {
         let answer = self.registration.permissions.check(&self.node, permission);
         let contexts = self.registration.permissions.contexts(&self.node);
         let contexts: Vec<_> = contexts.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let mut outcome = ok();
+        let mut outcome = Outcome::ok();
         outcome.result.set_answer(answer.into());
         outcome.result.detail = contexts.join(" ");
         outcome
@@ -362,12 +361,4 @@ fn player_end(halt: Halt) -> End {
         // The player's frames stop no walk.
         Halt::Stopped => End::quiet("player_left"),
     }
-}
-
-fn ok() -> Outcome {
-    Outcome { succeeded: true, result: v1::CommandResult { reason: "ok".into(), ..Default::default() } }
-}
-
-fn failed(reason: &str, detail: impl Into<String>) -> Outcome {
-    Outcome { succeeded: false, result: v1::CommandResult { reason: reason.into(), detail: detail.into(), ..Default::default() } }
 }

@@ -98,7 +98,7 @@ async fn a_check_is_answered_by_the_session() {
     assert_eq!(permission, "moonbridge.command.list");
     let mut result = v1::CommandResult { reason: "ok".into(), detail: "world=lobby".into(), ..Default::default() };
     result.set_answer(PermissionAnswer::False);
-    reply.send(Outcome { succeeded: true, result: result.clone() }).expect("somebody waits");
+    reply.send(Outcome { result: result.clone(), ..Outcome::ok() }).expect("somebody waits");
     let Up::Command(update) = call.next().await else { panic!("expected an update") };
     assert_eq!((update.state(), update.result), (CommandState::Succeeded, Some(result)));
 

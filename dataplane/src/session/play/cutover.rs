@@ -16,6 +16,7 @@ use super::state::State;
 use super::transfer::{Arrived, Cause};
 use super::{Current, Play, Quiet};
 use crate::backend::{Entered, Handshake, Held};
+use crate::registry::Outcome;
 use crate::relay::link::Link;
 use crate::trace::Steps;
 
@@ -91,7 +92,7 @@ impl Play {
         let Some(replaying) = self.replaying.take() else { return };
         let Replaying { cause, steps, .. } = *replaying;
         if let Cause::Request(request) = cause {
-            self.tell(request, super::ok(), Steps { replayed: Some(SystemTime::now()), ..steps });
+            self.tell(request, Outcome::ok(), Steps { replayed: Some(SystemTime::now()), ..steps });
         }
     }
 

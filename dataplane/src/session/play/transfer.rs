@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use super::fallback::Rest;
 use super::talk::Talk;
-use super::{End, Event, FAREWELL, Play, failed};
+use super::{End, Event, FAREWELL, Play};
 use crate::backend::{self, Entered, Handshake, Limits, Player, Refusal, Until};
 use crate::conn;
 use crate::node::Node;
@@ -121,7 +121,7 @@ impl Play {
                 self.set_timer(Instant::now());
             }
             Ok(backend) => self.set_out(Cause::Request(request), backend, deadline, ready(())),
-            Err((reason, detail)) => self.tell(request, failed(reason, detail), Steps::default()),
+            Err((reason, detail)) => self.tell(request, Outcome::failed(reason, detail), Steps::default()),
         }
     }
 
@@ -239,7 +239,7 @@ impl Play {
             Cause::Request(request) => {
                 let detail = format!("{} did not take the player: {}", request.wish.to, refusal.detail);
                 let steps = Steps { began: Some(request.began), connected: refusal.connected, ..Steps::default() };
-                self.tell(request, failed(refusal.reason, detail), steps);
+                self.tell(request, Outcome { said: refusal.text, ..Outcome::failed(refusal.reason, detail) }, steps);
                 if self.lost.is_some() { self.start_fallback(None) } else { None }
             }
             Cause::Fallback(rest) => self.fall_on(rest, refusal),
@@ -297,7 +297,7 @@ impl Play {
         }
         match cause {
             Cause::Request(request) => {
-                self.tell(request, failed(reason, detail), steps);
+                self.tell(request, Outcome::failed(reason, detail), steps);
                 if self.lost.is_some() { self.start_fallback(None) } else { None }
             }
             Cause::Fallback(rest) => self.fall_on(rest, Refusal { closing: Some(closing), ..Refusal::new(reason, detail) }),
@@ -345,7 +345,7 @@ impl Play {
         if self.state.forge.is_handshaking() {
             let unmovable = Unmovable::Handshaking(self.state.forge.client());
             let detail = format!("{unmovable}; it waits for {}", self.state.forge.waits_for());
-            return self.tell(request, failed(unmovable.reason(), detail), Steps::default());
+            return self.tell(request, Outcome::failed(unmovable.reason(), detail), Steps::default());
         }
         let deadline = request.deadline;
         self.set_out(Cause::Request(request), backend, deadline, ready(()));
