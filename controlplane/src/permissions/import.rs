@@ -11,7 +11,7 @@ mod received;
 mod report;
 mod spool;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use moonbridge_proto::v1;
@@ -162,7 +162,7 @@ fn join<T: Clone>(
     merge: impl Fn(Option<&T>, Option<&T>) -> Option<T>,
     mut report: impl FnMut(Option<&T>, Option<&T>),
 ) -> Vec<T> {
-    let names: std::collections::BTreeSet<&String> = coming.keys().chain(stored.keys()).collect();
+    let names: BTreeSet<&String> = coming.keys().chain(stored.keys()).collect();
     let mut made = Vec::new();
     for name in names {
         let old = stored.get(name);
