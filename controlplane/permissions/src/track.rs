@@ -113,6 +113,9 @@ pub fn step(
     if let Some(missing) = to.filter(|group| !groups.contains_key(&***group)) {
         return Err(TrackError::NoGroup(missing.to_string()));
     }
+    if let (None, Some(first)) = (&from, to) {
+        user.keep_default_beside(&Node::inheritance(first).within(contexts.clone(), None), now);
+    }
     replace_parent(user, from.as_ref(), to, contexts);
     if let (Some(from), Some(to), true) = (&from, to, contexts.is_empty())
         && **from == *user.primary_group.as_deref().unwrap_or(DEFAULT_GROUP)

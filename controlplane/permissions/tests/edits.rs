@@ -155,6 +155,18 @@ fn steps_along_a_track() {
     }
 }
 
+/// The track's first group comes beside the default one, which is on no track here.
+#[test]
+fn who_is_promoted_from_nowhere_keeps_the_default_group() {
+    let staff = Track::new("staff", ["mod", "admin"]).expect("a track");
+    let all = groups(&["default", "mod", "admin"]);
+    for (contexts, after) in [(Contexts::none(), &["group.default", "group.mod"][..]), (lobby(), &["group.mod@lobby"])] {
+        let mut moved = user(None, &[]);
+        step(&mut moved, &staff, &all, &contexts, Direction::Promote, NOW).expect("a step");
+        assert_eq!(moved, user(None, after));
+    }
+}
+
 #[test]
 fn steps_that_cannot_be_made() {
     use Direction::{Demote, Promote};

@@ -109,5 +109,5 @@ async fn a_promotion_is_one_step_however_many_ask_for_it_at_once() {
     assert!(status.message().contains("end"), "{status:?}");
     let user = clients[0].user(ADA).await.user.expect("stored");
     let keys: Vec<_> = user.nodes.iter().map(|node| node.key.as_str()).collect();
-    assert_eq!(keys, ["group.owner"]);
+    assert_eq!(keys, ["group.default", "group.owner"]);
 }

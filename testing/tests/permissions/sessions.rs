@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use moonbridge_proto::v1;
 use moonbridge_proto::v1::PermissionAnswer::{self, False, True, Undefined};
+use moonbridge_proto::v1::permission_edit::Edit;
 use moonbridge_testing::collector::Collector;
 use moonbridge_testing::model::server::{Fault, How, Place, Served};
 use moonbridge_testing::model::stage::DOMAIN;
@@ -124,8 +126,10 @@ async fn a_change_of_a_group_is_worked_out_anew_for_those_who_inherit_it_alone()
     for name in MODS {
         client.set(name, node("group.mod", true)).await;
     }
+    // The only parent of theirs: they are not in `default` any more.
     for name in &OTHERS[..2] {
-        client.set(name, node("group.builder", true)).await;
+        let builder = v1::SetParent { group: "builder".into(), ..v1::SetParent::default() };
+        client.change_user(name, vec![Edit::SetParent(builder)], None).await.expect("changed");
     }
     let ask_all = async |wanted: PermissionAnswer| {
         for name in &names {
@@ -162,15 +166,15 @@ async fn a_change_of_a_group_is_worked_out_anew_for_those_who_inherit_it_alone()
     ask_all(False).await;
     assert_eq!(resolved(&collector).await - after, 1.0, "only {} was worked out anew", MODS[1]);
 
-    // Who has no other parent has `default`, which was not there so far.
+    // The others have `default`, which was not stored so far, and keep it beside another parent.
     let before = resolved(&collector).await;
     client.change_group("default", vec![node("moonbridge.command.server", true)]).await;
-    let without = &OTHERS[2..];
-    for name in without {
+    let in_default = [&MODS[..], &OTHERS[2..]].concat();
+    for name in &in_default {
         client.live_within(SOON, name, "moonbridge.command.server", True).await;
     }
     ask_all(False).await;
-    assert_eq!(resolved(&collector).await - before, without.len() as f64);
+    assert_eq!(resolved(&collector).await - before, in_default.len() as f64);
     for player in &players {
         player.assert_well();
     }
