@@ -5,7 +5,7 @@ mod page;
 mod players;
 mod resources;
 mod tokens;
-mod transfers;
+pub(crate) mod transfers;
 mod watch;
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) use players::{carry_out, online};
 pub(crate) struct Admin(pub(crate) Arc<Replica>);
 
 /// Who asks for a command is kept with it: at most so many bytes.
-const MAX_ORIGIN: usize = 64;
+pub(crate) const MAX_ORIGIN: usize = 64;
 
 type Answer<T> = Result<Response<T>, Status>;
 

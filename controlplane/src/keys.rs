@@ -20,6 +20,7 @@
 //! | `presence/sessions/NODE/SESSION` | `Session`, under the node's lease, from its claim on |
 //! | `claims/uuid/UUID`, `claims/name/NAME` | whose the player is: `NODE/SESSION` (text), under that node's lease |
 //! | `commands/ID` | `Command` |
+//! | `deliveries/NODE/ID` | `Delivery`, under the node's lease, until it is sent |
 //! | `tokens/NAME` | `AdminToken` |
 //! | `audit/KEY` | `AuditRecord`; the key counts down as the ids count up, so that the newest come first |
 
@@ -48,6 +49,7 @@ pub(crate) const SESSIONS: &str = "presence/sessions/";
 pub(crate) const CLAIMS_OF_UUIDS: &str = "claims/uuid/";
 pub(crate) const CLAIMS_OF_NAMES: &str = "claims/name/";
 pub(crate) const COMMANDS: &str = "commands/";
+pub(crate) const DELIVERIES: &str = "deliveries/";
 pub(crate) const TOKENS: &str = "tokens/";
 pub(crate) const AUDIT: &str = "audit/";
 
@@ -132,6 +134,15 @@ pub(crate) fn command_id(key: &str) -> Option<&str> {
     key.strip_prefix(COMMANDS)
 }
 
+pub(crate) fn delivery(node: &str, id: &str) -> String {
+    format!("{DELIVERIES}{node}/{id}")
+}
+
+/// The node and the id of the delivery that a key is of.
+pub(crate) fn delivery_of(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix(DELIVERIES)?.split_once('/')
+}
+
 pub(crate) fn token(name: &str) -> String {
     format!("{TOKENS}{name}")
 }
@@ -173,6 +184,7 @@ mod tests {
         assert_eq!(presence("presence/sessions/n"), None);
         assert_eq!(presence(&command("c")), None);
         assert_eq!(command_id(&command("c")), Some("c"));
+        assert_eq!(delivery_of(&delivery("n", "d")), Some(("n", "d")));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod audit;
 mod auth;
 mod commands;
 pub mod config;
+mod deliveries;
 mod follow;
 mod keys;
 mod nodes;

@@ -2,11 +2,14 @@
 //!
 //! One stream is some loops that run until the first of them ends ([`stream`]): what comes in is read ([`stream`]) and put into the
 //! store in order ([`inbox`]); what goes out is pushes and commands ([`outbox`]), answers to claims and
-//! whom they displaced ([`claims`]), players' permissions ([`permissions`]), the network's status, and signs of life; and
-//! the node's lease is kept alive while the node gives signs of life. A replica that cannot do that for half the lease ends the
-//! stream, so that the node moves to a replica that can.
+//! whom they displaced ([`claims`]), players' permissions ([`permissions`]), answers to what sessions ask of the network ([`ask`]) and
+//! what other sessions have for the node's ([`deliveries`]), the network's status, and signs of life; and the node's lease is kept
+//! alive while the node gives signs of life. A replica that cannot do that for half the lease ends the stream, so that the node moves
+//! to a replica that can.
 
+mod ask;
 mod claims;
+mod deliveries;
 mod inbox;
 mod outbox;
 mod permissions;

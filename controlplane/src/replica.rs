@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit;
 use crate::commands::{self, Commands, sweeper};
+use crate::deliveries::{self, Deliveries};
 use crate::follow::follow;
 use crate::keys;
 use crate::nodes::Attached;
@@ -26,6 +27,7 @@ pub(crate) struct Replica {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) presence: Arc<Presence>,
     pub(crate) commands: Arc<Commands>,
+    pub(crate) deliveries: Arc<Deliveries>,
     pub(crate) users: Arc<Users>,
     pub(crate) tokens: Arc<Tokens>,
     /// The streams of nodes that this replica has.
@@ -42,6 +44,7 @@ impl Replica {
             snapshots: Snapshots::new(),
             presence: Presence::new(),
             commands: Commands::new(),
+            deliveries: Deliveries::new(),
             users: Users::new(),
             tokens: Tokens::new(),
             attached: Attached::default(),
@@ -55,6 +58,9 @@ impl Replica {
         tasks.spawn(follow(self.store.clone(), keys::RESOURCES, resources, self.shutdown.clone()));
         tasks.spawn(follow(self.store.clone(), keys::PRESENCE, presence::Follower(self.presence.clone()), self.shutdown.clone()));
         tasks.spawn(follow(self.store.clone(), keys::COMMANDS, commands::Follower(self.commands.clone()), self.shutdown.clone()));
+        tasks.spawn(follow(self.store.clone(), keys::DELIVERIES, deliveries::Follower(self.deliveries.clone()), self.shutdown.clone()));
+        let replica = self.clone();
+        tasks.spawn(async move { deliveries::run(&replica.deliveries, &*replica.store, replica.shutdown.clone()).await });
         let replica = self.clone();
         tasks.spawn(async move { replica.users.follow(&*replica.store, replica.shutdown.clone()).await });
         let replica = self.clone();

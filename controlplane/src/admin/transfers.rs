@@ -15,7 +15,7 @@ use crate::presence::find_players;
 use crate::replica::Replica;
 use crate::{resources, status};
 
-const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 const LONGEST_DEADLINE: Duration = Duration::from_secs(600);
 /// Players that one call may name; `from` has no such bound.
 const MAX_PLAYERS: usize = 1_000;
@@ -29,12 +29,35 @@ pub(super) async fn start(
 ) -> Result<v1::StartTransfersResponse, Status> {
     let deadline = check(&request)?;
     let traceparent = checked_traceparent(&request.traceparent)?;
+    let mut refused = Vec::new();
+    let sessions = sessions(replica, &request, &mut refused).await?;
+    let v1::StartTransfersRequest { to, origin, as_player, .. } = &request;
+    let order = Order { to, as_player: *as_player, origin, traceparent, deadline };
+    make(replica, &caller.name, order, sessions, refused).await
+}
+
+/// What is to become of some players.
+pub(crate) struct Order<'a> {
+    pub(crate) to: &'a str,
+    pub(crate) as_player: bool,
+    pub(crate) origin: &'a str,
+    pub(crate) traceparent: &'a str,
+    pub(crate) deadline: Duration,
+}
+
+/// Makes a command for each of these sessions; `refused` are players that there is none for.
+pub(crate) async fn make(
+    replica: &Replica,
+    by: &str,
+    order: Order<'_>,
+    sessions: Vec<Arc<v1::Session>>,
+    mut refused: Vec<v1::TransferRefusal>,
+) -> Result<v1::StartTransfersResponse, Status> {
+    let Order { to, as_player, origin, traceparent, deadline } = order;
     if replica.commands.open_count() >= MAX_OPEN {
         return Err(Status::resource_exhausted(format!("{MAX_OPEN} commands have not ended yet: try again when some have")));
     }
-    let mut refused = Vec::new();
-    let sessions = sessions(replica, &request, &mut refused).await?;
-    let refusal = target_refusal(replica, &request.to).await?;
+    let refusal = target_refusal(replica, to).await?;
     if let (Some(refusal), true, true) = (&refusal, sessions.is_empty(), refused.is_empty()) {
         return Err(Status::failed_precondition(refusal.detail.clone()));
     }
@@ -43,18 +66,18 @@ pub(super) async fn start(
     for session in sessions {
         if let Some(refusal) = &refusal {
             refused.push(v1::TransferRefusal { player: session.player.clone(), ..refusal.clone() });
-        } else if session.backend == request.to {
-            let detail = format!("{} is on {} already", session.player, request.to);
+        } else if session.backend == to {
+            let detail = format!("{} is on {to} already", session.player);
             refused.push(v1::TransferRefusal { player: session.player.clone(), reason: "already_there".to_owned(), detail });
         } else {
             let action = Action::Transfer(v1::TransferAction {
                 session_id: session.id.clone(),
                 player: session.player.clone(),
                 from: session.backend.clone(),
-                to: request.to.clone(),
-                as_player: request.as_player,
+                to: to.to_owned(),
+                as_player,
             });
-            made.push(commands::new(&session.node_id, action, &request.origin, traceparent, deadline, now));
+            made.push(commands::new(&session.node_id, action, origin, traceparent, deadline, now));
         }
     }
     let lost = commands::create(&*replica.store, &replica.commands, &made).await.map_err(status::change)?;
@@ -64,7 +87,7 @@ pub(super) async fn start(
         Some(Action::Transfer(transfer)) => Some(offline(&transfer.player)),
         _ => None,
     }));
-    tracing::info!(by = %caller.name, to = request.to, commands = made.len(), refused = refused.len(), "transfers started");
+    tracing::info!(by, to, commands = made.len(), refused = refused.len(), "transfers started");
     Ok(v1::StartTransfersResponse { commands: made, refused })
 }
 

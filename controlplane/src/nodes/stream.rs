@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
-use super::claims;
 use super::inbox::{Holding, Inbox, Item};
 use super::outbox::{Answer, Outbox};
 use super::permissions::{self, Players};
+use super::{ask, claims, deliveries};
 use crate::presence::{AttachError, Attachment};
 use crate::replica::Replica;
 use crate::status;
@@ -26,6 +26,8 @@ const INCOMING: usize = 128;
 const ANSWERS: usize = 8;
 /// Claims that wait to be waited for.
 const CLAIMS: usize = 128;
+/// Questions that wait; those beyond are not answered.
+const ASKS: usize = 1_024;
 /// Signs of life of the replica: at least every 3 s are promised.
 const HEARTBEAT: Duration = Duration::from_millis(1500);
 /// The network's status is sent at most so often.
@@ -165,6 +167,7 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
 
     let (items, inbox) = mpsc::channel(INCOMING);
     let (answers, answered) = mpsc::channel(ANSWERS);
+    let (questions, asks) = mpsc::channel(ASKS);
     let heard = AtomicU64::new(0);
     let outbox = Outbox::new(replica, id.clone(), hello.held.map(Into::into));
     let holding = Holding { revision: attachment.node().revision.clone(), ..Holding::default() };
@@ -173,24 +176,32 @@ async fn attached(replica: &Replica, node: v1::Node, hello: v1::Hello, incoming:
     let unread = items.clone();
     let held = Held { lease, node: &id, fence };
     tokio::try_join!(
-        read(incoming, items, answers, &heard, replica.lease),
+        read(incoming, Ways { items, answers, questions }, &heard, replica.lease),
         inbox.run(hello.commands),
         outbox.run(&out, answered),
         tell_status(replica, &id, &out),
         claims::answer(replica, &id, &players, &out, claims),
         permissions::tell(replica, &players, changes, &out),
         claims::tell_displaced(replica, &id, &out),
+        ask::answer(replica, &out, asks),
+        deliveries::tell(replica, &id, &out),
         // A node that is not read because the inbox is full is not silent.
         keep_lease(replica, held, &heard, || unread.capacity() == 0),
     )?;
     Ok(())
 }
 
+/// Where what the node sends goes on.
+struct Ways {
+    items: mpsc::Sender<Item>,
+    answers: mpsc::Sender<Answer>,
+    questions: mpsc::Sender<v1::Ask>,
+}
+
 /// Reads what the node sends, for as long as it sends something.
 async fn read(
     mut incoming: Streaming<v1::NodeMessage>,
-    items: mpsc::Sender<Item>,
-    answers: mpsc::Sender<Answer>,
+    Ways { items, answers, questions }: Ways,
     heard: &AtomicU64,
     patience: Duration,
 ) -> Result<(), End> {
@@ -220,8 +231,11 @@ async fn read(
             node_message::Message::Events(events) => permit.send(Item::Events(events)),
             node_message::Message::Command(update) => permit.send(Item::Command(update)),
             node_message::Message::Claim(claim) => permit.send(Item::Claim(claim)),
-            // Answered by [`super::ask`].
-            node_message::Message::Ask(_) => {}
+            node_message::Message::Ask(ask) => {
+                if let Err(error) = questions.try_send(ask) {
+                    tracing::debug!(%error, "a node asks more than it takes answers");
+                }
+            }
             node_message::Message::Goodbye(_) => {
                 permit.send(Item::Goodbye);
                 // The inbox ends the stream when it has done what came before.
