@@ -10,6 +10,7 @@ pub mod collector;
 pub mod etcd;
 pub mod model;
 pub mod network;
+pub mod paper_node;
 pub mod peer;
 pub mod process;
 pub mod session_server;
