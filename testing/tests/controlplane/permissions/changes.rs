@@ -143,7 +143,7 @@ async fn promotions_at_once_are_steps_one_after_the_other() {
             let (first, second) = tokio::join!(one.promote(promote(false)), two.promote(promote(false)));
             first.and(second).expect("promoted");
         }
-        assert_eq!(keys_of(&mut two, ADA).await, ["group.rank5"]);
+        assert_eq!(keys_of(&mut two, ADA).await, ["group.default", "group.rank5"]);
         let step = one.promote(promote(true)).await.expect("demoted").into_inner();
         assert_eq!((step.from.as_str(), step.to.as_str()), ("rank5", "rank4"));
         assert_eq!(step.user, Some(user(&mut two, ADA).await));
@@ -246,7 +246,7 @@ async fn every_change_is_in_the_audit_and_what_changes_nothing_is_not() {
     assert_eq!(of(1), line("permission.track.set", "track staff", "", "track staff = mod"));
     assert_eq!(of(2), line("permission.group.change", "group mod", "", "a = true"));
     assert_eq!(of(3), line("permission.group.change", "group mod", "a = true", "a = false; a = false (world=x)"));
-    assert_eq!(of(4), line("permission.user.promote", &format!("user {ADA}"), "", "group.mod = true"));
+    assert_eq!(of(4), line("permission.user.promote", &format!("user {ADA}"), "", "group.default = true; group.mod = true"));
     assert_eq!(of(5), line("permission.settings.set", "permission settings", "apply_regex: true", "apply_regex: false"));
     let gone = "a = false; a = false (world=x); track staff = mod";
     assert_eq!(of(6), line("permission.group.delete", "group mod", gone, "track staff = "));
