@@ -82,17 +82,20 @@ pub enum EditError {
 /// # Errors
 /// If it cannot be made.
 pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditError> {
-    let mut edited: Vec<Node> = nodes.iter().filter(|node| !node.has_expired(now)).cloned().collect();
+    let mut replace = |of: &dyn Fn(&Node) -> bool, node: Option<Node>| {
+        nodes.retain(|node| !node.has_expired(now) && !of(node));
+        nodes.extend(node);
+    };
     match edit {
-        Edit::Set(node, temporary) => set(&mut edited, node, *temporary, now)?,
+        Edit::Set(node, temporary) => set(nodes, node, *temporary, now)?,
         Edit::Unset(key, contexts) => {
             // By the one spelling of the key; one that is none cannot be there.
             let node = Node::new(key, true, contexts.clone(), None)?;
-            take(&mut edited, key, |existing| existing.is_same(&node))?;
+            take(nodes, key, now, |existing| existing.is_same(&node))?;
         }
         Edit::Clear(what, contexts) => {
             let in_contexts = |node: &Node| contexts.as_ref().is_none_or(|contexts| node.contexts() == contexts);
-            edited.retain(|node| !(what.takes(node) && in_contexts(node)));
+            replace(&|node| what.takes(node) && in_contexts(node), None);
         }
         Edit::SetMeta { key, value, contexts, expiry } => {
             let node = Node::new(&key::meta(key, value), true, contexts.clone(), *expiry)?;
@@ -100,56 +103,57 @@ pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditErro
             if !is_meta(&node, key) {
                 return Err(NodeError::MetaKey(key.clone()).into());
             }
-            edited.retain(|node| !(is_meta(node, key) && node.contexts() == contexts));
-            edited.push(node);
+            replace(&|node| is_meta(node, key) && node.contexts() == contexts, Some(node));
         }
-        Edit::UnsetMeta(key, contexts) => take(&mut edited, key, |node| is_meta(node, key) && node.contexts() == contexts)?,
+        Edit::UnsetMeta(key, contexts) => take(nodes, key, now, |node| is_meta(node, key) && node.contexts() == contexts)?,
         Edit::SetParent { group, contexts, expiry } => {
             let node = Node::new(&key::inheritance(group), true, contexts.clone(), *expiry)?;
-            edited.retain(|node| !(matches!(node.kind(), Kind::Inheritance(_)) && node.contexts() == contexts));
-            edited.push(node);
+            replace(&|node| matches!(node.kind(), Kind::Inheritance(_)) && node.contexts() == contexts, Some(node));
         }
         Edit::Weight(weight) => {
-            edited.retain(|node| !matches!(node.kind(), Kind::Weight(_)));
-            edited.push(Node::new(&key::weight(*weight), true, Contexts::none(), None)?);
+            let node = Node::new(&key::weight(*weight), true, Contexts::none(), None)?;
+            replace(&|node| matches!(node.kind(), Kind::Weight(_)), Some(node));
         }
         Edit::DisplayName(name) => {
-            edited.retain(|node| !matches!(node.kind(), Kind::DisplayName(_)));
-            if !name.is_empty() {
-                edited.push(Node::new(&key::display_name(name), true, Contexts::none(), None)?);
-            }
+            let node = |name: &str| Node::new(&key::display_name(name), true, Contexts::none(), None);
+            let node = if name.is_empty() { None } else { Some(node(name)?) };
+            replace(&|node| matches!(node.kind(), Kind::DisplayName(_)), node);
         }
     }
-    *nodes = edited;
     Ok(())
 }
 
 /// In the place of the one that it replaces.
 fn set(nodes: &mut Vec<Node>, node: &Node, temporary: TemporaryAdd, now: i64) -> Result<(), EditError> {
-    let Some(existing) = nodes.iter_mut().find(|existing| existing.is_same(node)) else {
-        nodes.push(node.clone());
-        return Ok(());
-    };
-    // Only a temporary one that says the same is in the way of a temporary one; another value is news.
-    *existing = match (existing.expiry(), node.expiry()) {
-        (Some(until), Some(expiry)) => match temporary {
-            TemporaryAdd::Deny if existing.value() == node.value() => {
-                return Err(EditError::Temporary { key: node.key().to_string(), expiry: until });
-            }
-            TemporaryAdd::Deny => node.clone(),
-            TemporaryAdd::Replace if existing.value() != node.value() => node.clone(),
-            TemporaryAdd::Replace => node.until(until.max(expiry)),
-            TemporaryAdd::Accumulate => node.until(until.saturating_add(expiry.saturating_sub(now))),
-        },
+    let place = nodes.iter().position(|existing| existing.is_same(node) && !existing.has_expired(now));
+    let existing = place.map(|place| &nodes[place]);
+    let new = match existing.and_then(|existing| Some((existing, existing.expiry()?, node.expiry()?))) {
+        // Only a temporary one that says the same is in the way of a temporary one; another value is news.
+        Some((existing, until, _)) if temporary == TemporaryAdd::Deny && existing.value() == node.value() => {
+            return Err(EditError::Temporary { key: node.key().to_string(), expiry: until });
+        }
+        Some((existing, until, expiry)) if temporary == TemporaryAdd::Replace && existing.value() == node.value() => {
+            node.until(until.max(expiry))
+        }
+        Some((_, until, expiry)) if temporary == TemporaryAdd::Accumulate => node.until(until.saturating_add(expiry.saturating_sub(now))),
         _ => node.clone(),
     };
+    match place {
+        Some(place) => nodes[place] = new,
+        None => nodes.push(new),
+    }
+    let place = place.unwrap_or(nodes.len() - 1);
+    let mut places = 0..;
+    nodes.retain(|node| places.next() == Some(place) || !node.has_expired(now));
     Ok(())
 }
 
-fn take(nodes: &mut Vec<Node>, key: &str, which: impl Fn(&Node) -> bool) -> Result<(), EditError> {
-    let before = nodes.len();
-    nodes.retain(|node| !which(node));
-    if nodes.len() == before { Err(EditError::Absent(key.to_owned())) } else { Ok(()) }
+fn take(nodes: &mut Vec<Node>, key: &str, now: i64, which: impl Fn(&Node) -> bool) -> Result<(), EditError> {
+    if !nodes.iter().any(|node| !node.has_expired(now) && which(node)) {
+        return Err(EditError::Absent(key.to_owned()));
+    }
+    nodes.retain(|node| !node.has_expired(now) && !which(node));
+    Ok(())
 }
 
 fn is_meta(node: &Node, key: &str) -> bool {
