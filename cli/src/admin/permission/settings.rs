@@ -20,8 +20,9 @@ pub(super) async fn run(mut session: Session, verb: SettingsVerb) -> Outcome {
     let settings = match verb {
         SettingsVerb::Show => settings,
         SettingsVerb::Set { settings: changes } => {
-            let settings = Some(changed(settings, &changes).map_err(Failure::usage)?);
-            session.permissions.set_permission_settings(v1::SetPermissionSettingsRequest { settings }).await.map_err(refused)?.into_inner()
+            let (expected, settings) = (Some(settings.clone()), Some(changed(settings, &changes).map_err(Failure::usage)?));
+            let request = v1::SetPermissionSettingsRequest { settings, expected };
+            session.permissions.set_permission_settings(request).await.map_err(refused)?.into_inner()
         }
     };
     print(&settings, session.output)

@@ -16,7 +16,7 @@ pub(in crate::permissions) async fn set_settings(
     caller: &Caller,
     request: v1::SetPermissionSettingsRequest,
 ) -> Result<v1::PermissionSettings, Status> {
-    let raw = request.settings.ok_or_else(|| Status::invalid_argument("settings: missing"))?;
+    let raw = request.settings.clone().ok_or_else(|| Status::invalid_argument("settings: missing"))?;
     let settings = Settings::try_from(&raw).map_err(|mistakes| invalid("settings", mistakes))?;
     let raw = v1::PermissionSettings::from(&settings);
     let (key, target) = (keys::PERMISSION_SETTINGS, "permission settings");
@@ -25,6 +25,9 @@ pub(in crate::permissions) async fn set_settings(
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let (stored, entry) = record::<v1::PermissionSettings>(replica, &head, key).await?;
         let before = stored.unwrap_or_else(|| v1::PermissionSettings::from(&Settings::default()));
+        if request.expected.as_ref().is_some_and(|expected| *expected != before) {
+            return Err(Status::aborted("the permission settings are others now than those that were expected: look at them, then decide anew"));
+        }
         if before == raw {
             return Ok(raw);
         }

@@ -54,7 +54,9 @@ async fn an_answer_comes_with_its_way_its_contexts_and_its_end() {
         refused(two.check(none).await, Code::InvalidArgument, &["permissions"]);
         let mut settings = one.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.expect("settings").into_inner();
         settings.apply_wildcards = false;
-        one.set_permission_settings(v1::SetPermissionSettingsRequest { settings: Some(settings.clone()) }).await.expect("set");
+        one.set_permission_settings(v1::SetPermissionSettingsRequest { settings: Some(settings.clone()), expected: None })
+            .await
+            .expect("set");
         assert_eq!(check(&mut two, ADA, "a.b", vec![]).await, PermissionAnswer::Undefined);
         assert_eq!(two.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.expect("settings").into_inner(), settings);
     })

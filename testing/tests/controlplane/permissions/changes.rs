@@ -228,8 +228,12 @@ async fn every_change_is_in_the_audit_and_what_changes_nothing_is_not() {
     client.promote(promote.clone()).await.expect("promoted");
     refused(client.promote(promote).await, Code::FailedPrecondition, &["end"]);
     let mut settings = client.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.expect("settings").into_inner();
+    let before = settings.clone();
     settings.apply_regex = false;
-    client.set_permission_settings(v1::SetPermissionSettingsRequest { settings: Some(settings) }).await.expect("set");
+    let request = v1::SetPermissionSettingsRequest { settings: Some(settings), expected: Some(before) };
+    client.set_permission_settings(request.clone()).await.expect("set");
+    // Decided on what is no more, it would undo the change of somebody else.
+    refused(client.set_permission_settings(request).await, Code::Aborted, &["others now"]);
     client.delete_group(v1::DeleteGroupRequest { name: "mod".to_owned(), expected_revision: None }).await.expect("deleted");
     let header = v1::import_request::Part::Header(v1::ImportHeader { source: "a file".to_owned(), ..v1::ImportHeader::default() });
     client.import(tokio_stream::iter([v1::ImportRequest { part: Some(header) }])).await.expect("imported");
