@@ -94,6 +94,7 @@ async fn a_change_says_what_is_now() {
         [
             node("Fly.High", false, json!(["world=lobby"]), json!("2099-12-31T00:00:00Z"), "permission"),
             node("another.node", true, json!([]), Value::Null, "permission"),
+            node("group.default", true, json!([]), Value::Null, "inheritance"),
             node("group.mod", true, json!([]), Value::Null, "inheritance"),
         ]
     );
@@ -179,7 +180,7 @@ async fn tracks_lead_up_and_down_and_a_revision_protects() {
     let user = format!("user {ADA}");
     let promoted = json(&cli, &format!("{user} promote staff")).await;
     assert_eq!((&promoted["from"], &promoted["to"]), (&Value::Null, &json!("helper")));
-    assert_eq!((&promoted["uuid"], &promoted["nodes"][0]["key"]), (&json!(ADA), &json!("group.helper")));
+    assert_eq!((&promoted["uuid"], &promoted["nodes"][1]["key"]), (&json!(ADA), &json!("group.helper")));
     assert_eq!(said(&ok(&cli, &format!("{user} promote staff")).await), format!("{ADA}: on mod now, before on helper"));
     ok(&cli, &format!("{user} promote staff")).await;
     let ran = run(&cli, &format!("{user} promote staff"), 1).await;
