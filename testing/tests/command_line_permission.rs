@@ -112,7 +112,7 @@ async fn a_change_says_what_is_now() {
 
     let ran = ok(&cli, &format!("{user} clear permissions --context world=lobby")).await;
     assert_eq!(said(&ran), format!("{ADA}: no permissions (world=lobby) any more"));
-    assert_eq!(json(&cli, &format!("{user} info")).await["nodes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json(&cli, &format!("{user} info")).await["nodes"].as_array().map(Vec::len), Some(3));
     ok(&cli, &format!("{user} clear")).await;
     assert_eq!(json(&cli, &format!("{user} info")).await["nodes"], json!([]));
     assert_eq!(ok(&cli, "group delete mod").await.stdout.trim_end(), "group mod is removed");
