@@ -10,6 +10,7 @@
 mod agent;
 mod backoff;
 mod commands;
+mod deliveries;
 mod dispatch;
 mod presence;
 mod push;

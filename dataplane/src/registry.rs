@@ -1,5 +1,7 @@
 //! The node's live sessions: how the control plane's commands find them, and how their comings and goings get out.
 
+mod deliver;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +13,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::permissions::{Known, Permissions, Slot};
+use deliver::OnBackends;
 
-/// Commands that wait for one session; one more is refused as `session_busy`.
-const QUEUE: usize = 16;
+pub use deliver::Delivered;
+
+/// Commands and deliveries that wait for one session; one command more is refused as `session_busy`.
+const QUEUE: usize = 256;
 
 /// What can be asked of a session.
 #[derive(Debug)]
@@ -33,8 +38,8 @@ pub enum SessionCommand {
     },
     /// Disconnect the player.
     Kick {
-        /// Legacy text.
-        reason: String,
+        /// What it is shown.
+        reason: Text,
         /// Gets the one outcome.
         reply: oneshot::Sender<Outcome>,
     },
@@ -45,6 +50,8 @@ pub enum SessionCommand {
         /// Gets the answer.
         reply: oneshot::Sender<Outcome>,
     },
+    /// Take what a session elsewhere has for the player or its backend.
+    Deliver(Delivered),
     /// Show text in the player's chat.
     Message {
         /// Legacy text.
@@ -128,6 +135,8 @@ pub(crate) struct State {
     pub(crate) live: HashMap<Uuid, Live>,
     /// Whose each player is, by UUID and by name in lower case (no name looks like a UUID).
     pub(crate) by_player: HashMap<String, Uuid>,
+    /// Those in play.
+    on_backends: OnBackends,
     /// Sessions in play that are not displaced.
     counted: usize,
     pub(crate) closed: bool,
@@ -313,6 +322,7 @@ impl Registration {
         let state = &mut *guard;
         if let Some(live) = state.live.get_mut(&self.id) {
             live.after = Vec::new();
+            state.on_backends.enter(&session.backend, self.id);
             live.session = Some(v1::Session { started_unix_ms: live.claim.started_unix_ms, ..session });
             state.counted += usize::from(live.is_counted());
         }
@@ -323,11 +333,14 @@ impl Registration {
     /// The player is on this backend now.
     pub fn moved(&mut self, backend: &str) {
         self.permissions.moved(backend);
-        let mut state = self.registry.lock();
+        let mut guard = self.registry.lock();
+        let state = &mut *guard;
         if let Some(session) = state.live.get_mut(&self.id).and_then(|live| live.session.as_mut()) {
+            state.on_backends.leave(&session.backend, &self.id);
+            state.on_backends.enter(backend, self.id);
             session.backend = backend.to_owned();
         }
-        self.has_changed(state);
+        self.has_changed(guard);
     }
 
     fn has_changed(&self, mut state: MutexGuard<'_, State>) {
@@ -351,6 +364,9 @@ impl Drop for Registration {
         let mut guard = self.registry.lock();
         let state = &mut *guard;
         let Some(live) = state.live.remove(&self.id) else { return };
+        if let Some(session) = &live.session {
+            state.on_backends.leave(&session.backend, &self.id);
+        }
         state.counted -= usize::from(live.is_counted());
         for player in keys(&live.claim) {
             if state.by_player.get(&player) == Some(&self.id) {

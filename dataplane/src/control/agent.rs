@@ -13,6 +13,7 @@ use moonbridge_proto::v1::{self, control_message::Message as Down, node_message:
 use uuid::Uuid;
 
 use super::commands::{Commands, Receive};
+use super::deliveries::Deliveries;
 use super::dispatch::{Dispatched, Running, dispatch};
 use super::push::Push;
 use crate::node::Node;
@@ -25,6 +26,7 @@ pub(super) struct Agent {
     /// The lease of the newest Welcome, or 0.
     lease_id: i64,
     commands: Commands,
+    deliveries: Deliveries,
     /// Handed to sessions, their outcome to come.
     pub(super) running: FuturesUnordered<Running>,
     /// The push that was refused last, so that the same one is not complained of at every reconnect.
@@ -44,8 +46,8 @@ pub(super) enum Reaction {
 
 impl Agent {
     pub(super) fn new(node: Arc<Node>) -> Self {
-        let (running, commands) = (FuturesUnordered::new(), Commands::default());
-        Self { node, started_unix_ms: now_unix_ms(), lease_id: 0, commands, running, refused: None }
+        let (running, commands, deliveries) = (FuturesUnordered::new(), Commands::default(), Deliveries::default());
+        Self { node, started_unix_ms: now_unix_ms(), lease_id: 0, commands, deliveries, running, refused: None }
     }
 
     /// The first message of a stream, with all live sessions and the claims of those that still log in.
@@ -95,7 +97,11 @@ impl Agent {
                 self.node.network.answered(answer);
                 Vec::new()
             }
-            Down::Delivery(_) | Down::Heartbeat(_) => Vec::new(),
+            Down::Delivery(delivery) => {
+                self.deliveries.deliver(&self.node.registry, delivery);
+                Vec::new()
+            }
+            Down::Heartbeat(_) => Vec::new(),
         })
     }
 

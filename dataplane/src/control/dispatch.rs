@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::{Future, FutureExt};
 use moonbridge_proto::MAX_TEXT;
 use moonbridge_proto::v1::{self, command::Action};
+use moonbridge_protocol::text::Text;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -47,7 +48,12 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
             let v1::TransferAction { session_id, to, as_player, .. } = transfer;
             (session_id, SessionCommand::Transfer { to, as_player, traceparent: command.traceparent.clone(), deadline, reply })
         }
-        Some(Action::Kick(kick)) if kick.reason.len() <= MAX_TEXT => (kick.session_id, SessionCommand::Kick { reason: kick.reason, reply }),
+        Some(Action::Kick(kick)) if kick.reason.len().max(kick.reason_json.len()) <= MAX_TEXT => {
+            let Some(reason) = reason(&kick) else {
+                return Dispatched::Ended(Outcome::failed("bad_command", "The reason is not a JSON text component."));
+            };
+            (kick.session_id, SessionCommand::Kick { reason, reply })
+        }
         Some(Action::Message(message)) if message.text.len() <= MAX_TEXT => {
             (message.session_id, SessionCommand::Message { text: message.text, reply })
         }
@@ -77,6 +83,11 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
             Dispatched::Ended(Outcome::failed("session_busy", detail))
         }
     }
+}
+
+/// What a player that is kicked is shown.
+fn reason(kick: &v1::KickAction) -> Option<Text> {
+    if kick.reason_json.is_empty() { Some(Text::legacy(&kick.reason)) } else { Text::from_json(&kick.reason_json).ok() }
 }
 
 fn set_drained(node: &Node, drained: bool) -> Outcome {

@@ -1,5 +1,6 @@
 //! The client against replicas played by the test, over real gRPC on loopback.
 
+mod network;
 mod permissions;
 mod replica;
 
@@ -108,7 +109,10 @@ fn answer(command: SessionCommand) {
     let (SessionCommand::Kick { reply, .. }
     | SessionCommand::Message { reply, .. }
     | SessionCommand::Check { reply, .. }
-    | SessionCommand::Transfer { reply, .. }) = command;
+    | SessionCommand::Transfer { reply, .. }) = command
+    else {
+        panic!("nobody waits for an outcome of {command:?}")
+    };
     reply.send(Outcome::ok()).expect("somebody waits for the outcome");
 }
 
@@ -314,7 +318,7 @@ async fn every_command_has_one_outcome() {
         }
         queued.push(name);
     };
-    assert_eq!((busy.1, busy.2.as_str(), queued.len()), (CommandState::Failed, "session_busy", 16));
+    assert_eq!((busy.1, busy.2.as_str(), queued.len()), (CommandState::Failed, "session_busy", 256));
     let in_hand = next_command(&mut registration).await;
     drop((in_hand, registration));
     let mut ended = Vec::new();
