@@ -88,7 +88,7 @@ fn known_fields(parse: Parse, table: &str) -> Vec<String> {
 fn every_field_is_in_the_files() {
     let replica = ["", "tls", "settings", "telemetry"];
     for (file, parse, tables) in [
-        ("dataplane.toml", dataplane as Parse, &["", "control_tls", "session_server", "timeouts", "limits", "telemetry"][..]),
+        ("dataplane.toml", dataplane as Parse, &["", "control_tls", "session_server", "timeouts", "limits", "commands", "telemetry"][..]),
         ("controlplane.toml", controlplane, &[&replica[..], &["store.embedded"]].concat()),
         ("controlplane-etcd.toml", controlplane, &[&replica[..], &["store.etcd", "store.etcd.tls"]].concat()),
     ] {

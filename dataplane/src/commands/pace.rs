@@ -4,29 +4,28 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A token bucket, told by the time at which it would be full again.
+/// A token bucket.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
-    /// What one costs.
-    each: Duration,
-    /// How far the bucket's being full may lie ahead for one more to be allowed.
-    ahead: Duration,
+    rate: u32,
+    burst: u32,
+    /// When it is full again; one more is allowed while that lies no further ahead than all but one of the burst take.
     full: Option<Instant>,
 }
 
 impl Pace {
     /// `burst` at once, and then `rate` a second; neither is 0.
     pub(crate) fn new(rate: u32, burst: u32) -> Pace {
-        let each = Duration::from_secs(1) / rate.max(1);
-        Pace { each, ahead: each * burst.saturating_sub(1), full: None }
+        Pace { rate, burst, full: None }
     }
 
     /// Whether one more is allowed now; if so, it is counted.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
+        let each = Duration::from_secs(1) / self.rate.max(1);
         let full = self.full.map_or(now, |full| full.max(now));
-        let allowed = full.duration_since(now) <= self.ahead;
+        let allowed = full.duration_since(now) <= each * self.burst.saturating_sub(1);
         if allowed {
-            self.full = Some(full + self.each);
+            self.full = Some(full + each);
         }
         allowed
     }

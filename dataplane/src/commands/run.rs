@@ -17,7 +17,7 @@ use crate::permissions::Answer;
 pub(super) const MAX_BACKENDS: usize = 100;
 
 /// Most characters of a text that is for others. A client lets its player type 100.
-const MAX_TEXT: usize = 1_000;
+const MAX_TEXT: usize = 256;
 
 impl Scene<'_> {
     /// Runs a line that is one of the node's commands.
