@@ -4,6 +4,7 @@
 //! with the answer ([`Scene::answered`]). The session does it (`session/play/commands.rs`).
 
 mod answer;
+mod complete;
 mod languages;
 pub(crate) mod pace;
 mod run;
@@ -16,6 +17,7 @@ use crate::backend::Player;
 use crate::node::Node;
 use crate::permissions::{Answer, Permissions};
 pub(crate) use answer::moved;
+pub(crate) use complete::root;
 pub use languages::{Languages, Phrase, Texts, Value};
 pub use table::{Kind, Table};
 

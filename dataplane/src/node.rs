@@ -1,7 +1,7 @@
 //! What all parts of a node share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use moonbridge_proto::snapshot::Snapshot;
@@ -24,6 +24,8 @@ pub struct Node {
     pub config: Config,
     /// What it runs on; `None` until the control plane has sent the first snapshot.
     pub snapshot: ArcSwapOption<Snapshot>,
+    /// How many snapshots there have been: whoever keeps something of one sees by it when to look again.
+    pub(crate) snapshots: AtomicU64,
     /// What its players' permissions are resolved by: a part of the snapshot.
     pub(crate) rules: ArcSwapOption<Rules>,
     /// Cancelled once there is a snapshot.
@@ -56,6 +58,7 @@ impl Node {
             transfer_budget: Arc::new(Semaphore::new(budget.min(Semaphore::MAX_PERMITS))),
             config,
             snapshot: ArcSwapOption::empty(),
+            snapshots: AtomicU64::new(0),
             rules: ArcSwapOption::empty(),
             in_force: CancellationToken::new(),
             registry: Arc::default(),
@@ -72,6 +75,7 @@ impl Node {
     pub fn put_in_force(&self, mut snapshot: Snapshot) {
         self.rules.store(Some(Rules::follow(self.rules.load_full(), &mut snapshot)));
         self.snapshot.store(Some(Arc::new(snapshot)));
+        self.snapshots.fetch_add(1, Ordering::Release);
         self.in_force.cancel();
     }
 

@@ -56,13 +56,15 @@ impl Steps {
     }
 }
 
-/// What a session left out in its time: frames of worlds that were left, empty frames, and names beyond the bounds.
+/// What a session left out in its time: frames of worlds that were left, empty frames, and what was beyond the bounds of names and of
+/// plugins' requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LeftOut {
     pub(crate) fenced: u64,
     pub(crate) empty: u64,
     pub(crate) tab_names: u64,
     pub(crate) channels: u64,
+    pub(crate) plugin_messages: u64,
 }
 
 /// A session as its traces name it.
@@ -99,8 +101,11 @@ impl SessionContext {
     pub(crate) fn ended(&self, reason: &'static str, left_out: LeftOut) {
         let now = SystemTime::now();
         let lasted = now.duration_since(self.began).unwrap_or(Duration::ZERO);
-        let LeftOut { fenced, empty, tab_names, channels } = left_out;
-        tracing::info!(session = %self.id, trace = self.trace_id(), reason, ?lasted, fenced, empty, tab_names, channels, "session ended");
+        let LeftOut { fenced, empty, tab_names, channels, plugin_messages } = left_out;
+        tracing::info!(
+            session = %self.id, trace = self.trace_id(), reason, ?lasted, fenced, empty, tab_names, channels, plugin_messages,
+            "session ended"
+        );
         Trace::new(names::SESSION_END, None)
             .attribute(KeyValue::new(names::SESSION_ID, self.id.to_string()))
             .attribute(KeyValue::new(names::REASON, reason))

@@ -9,10 +9,12 @@ pub(crate) use self::leaving::LINGER;
 mod asks;
 mod clocks;
 mod commands;
+mod completion;
 mod cutover;
 mod fallback;
 mod leaving;
 pub mod measure;
+mod plugin_channel;
 mod state;
 mod taken;
 mod talk;
@@ -35,13 +37,14 @@ use self::asks::Asks;
 use self::clocks::{Quiet, TICK};
 use self::leaving::Leaving;
 use self::state::State;
+use self::taken::Taken;
 use self::transfer::{Moving, Wish};
 use super::claim::DISPLACED;
 use crate::backend::Player;
 use crate::conn::{self, Conn};
 use crate::error::{Kind, Phase, SessionError, Side, hung_up};
 use crate::node::Node;
-use crate::registry::{Outcome, Registration, SessionCommand};
+use crate::registry::{Delivered, Outcome, Registration, SessionCommand};
 use crate::relay::Halt;
 use crate::relay::buffer::Buffer;
 use crate::relay::link::Link;
@@ -49,6 +52,9 @@ use crate::trace::{LeftOut, SessionContext};
 
 /// A 1.7 client that is disconnected in the same instant as it gets Login Success may crash (docs/protocol.md).
 const SETTLE: Duration = Duration::from_millis(500);
+
+/// Bytes waiting for the player beyond which it is told nothing more by others.
+const MOST_UNREAD: usize = 256 << 10;
 
 /// How long a peer gets to read the last thing it is sent.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -94,6 +100,10 @@ pub(crate) struct Play {
     command_asks: Asks<commands::Answered>,
     /// When the player was last told that it types commands too fast.
     slowed: Option<Instant>,
+    /// What a completion waits for.
+    naming: Option<completion::Naming>,
+    /// What the current backend's plugins wait for.
+    plugin_answers: plugin_channel::Answers,
     /// When play began, right after Login Success.
     began: Instant,
     /// When the clocks were last looked at.
@@ -175,8 +185,11 @@ pub(crate) struct Start {
 impl Play {
     pub(crate) fn new(start: Start) -> Play {
         let Start { node, facts, registration, context, player, backend, connection } = start;
+        let marked = VirtualHost::of(&facts.host).forge_marker;
+        let mut state = State::new(facts.version, marked, node.config.limits.channels, &node.config.commands);
+        state.plugin_channel.begin(plugin_channel::is_on(&node, &backend));
         Play {
-            state: State::new(facts.version, VirtualHost::of(&facts.host).forge_marker, node.config.limits.channels, &node.config.commands),
+            state,
             player: player.into_link(),
             quiet: Quiet::default(),
             current: Some(Current { name: backend, link: connection.into_link(), quiet: Quiet::default() }),
@@ -194,6 +207,8 @@ impl Play {
             empty: EmptyFrames { since: Instant::now(), count: 0, total: 0 },
             command_asks: Asks::default(),
             slowed: None,
+            naming: None,
+            plugin_answers: plugin_channel::Answers::default(),
             began: Instant::now(),
             looked: Instant::now(),
             timer: Box::pin(tokio::time::sleep(TICK)),
@@ -224,7 +239,13 @@ impl Play {
         let Play { state, context, mut registration, mut player, current, moving, leaving, empty, began, .. } = *self;
         context.ended(
             end.reason,
-            LeftOut { fenced: state.dropped, empty: empty.total, tab_names: state.tab.left_out(), channels: state.channels.left_out() },
+            LeftOut {
+                fenced: state.dropped,
+                empty: empty.total,
+                tab_names: state.tab.left_out(),
+                channels: state.channels.left_out(),
+                plugin_messages: state.plugin_channel.left_out(),
+            },
         );
         registration.ending(end.reason);
         let text = end.text.take().filter(|_| boundary);
@@ -282,7 +303,11 @@ impl Play {
             }
             SessionCommand::Kick { reason, reply } => {
                 let _ = reply.send(Outcome::ok());
-                Some(End::told("kicked", Text::legacy(&reason)))
+                Some(End::told("kicked", reason))
+            }
+            SessionCommand::Deliver(delivered) => {
+                self.deliver(delivered);
+                None
             }
             SessionCommand::Message { text, reply } => {
                 // Inside a long frame nothing can be put; it ends soon or the backend is given up.
@@ -295,6 +320,20 @@ impl Play {
                 let _ = reply.send(outcome);
                 None
             }
+        }
+    }
+
+    /// Takes in what a session elsewhere has for the player or its backend's plugins.
+    fn deliver(&mut self, delivered: Delivered) {
+        match delivered {
+            Delivered::Text(text) => {
+                // What does not fit is for a player who has not read for long.
+                let _ = self.player.out.len() < MOST_UNREAD && self.state.taken.push(Taken::Told(text));
+            }
+            Delivered::PluginMessage { backend: Some(backend), data } if self.current.as_ref().is_none_or(|at| *at.name != *backend) => {
+                self.node.registry.deliver_to_backend(&backend, &data, Some(&self.registration.id));
+            }
+            Delivered::PluginMessage { data, .. } => self.tell_plugins(&data),
         }
     }
 

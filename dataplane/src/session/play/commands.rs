@@ -24,7 +24,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// What a command has waited for.
 pub(super) enum Answered {
     /// The network's answer.
-    Network(Then, v1::AskAnswer),
+    Network(Then, Box<v1::AskAnswer>),
     /// The player wanted to go there.
     Moved(String, Option<Outcome>),
 }
@@ -46,6 +46,7 @@ impl Play {
     fn deal_with(&mut self, taken: Taken) {
         match taken {
             Taken::Command(kind, line) => self.run_command(kind, &line),
+            Taken::Told(text) => self.say_unless_empty(&text),
             Taken::Pong(time) => {
                 let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
                 self.say_unless_empty(&self.texts().say(Phrase::Ping, &[("ping", millis.into())]));
@@ -61,20 +62,22 @@ impl Play {
                 Action::Go(_) | Action::Ask(..) if self.command_asks.len() >= MAX_ASKS => {
                     self.say_unless_empty(&self.texts().say(Phrase::TooMany, &[]));
                 }
-                Action::Go(to) => self.go(to),
+                Action::Go(to) => self.go(to, true),
                 Action::Ask(question, then) => {
                     let answer = self.node.network.ask(format!("player {}", self.facts.name), question);
-                    self.command_asks.push(async move { Answered::Network(then, answer.await) });
+                    self.command_asks.push(async move { Answered::Network(then, Box::new(answer.await)) });
                 }
             }
         }
     }
 
-    /// The player goes to a backend because it wants to.
-    fn go(&mut self, to: String) {
+    /// Moves the player, which is told if nothing comes of it. `as_player`: because it wants to itself.
+    pub(super) fn go(&mut self, to: String, as_player: bool) {
         let (reply, outcome) = oneshot::channel();
-        self.start_transfer(Wish { to: to.clone(), as_player: true }, "", None, reply);
-        self.command_asks.push(async move { Answered::Moved(to, outcome.await.ok()) });
+        self.start_transfer(Wish { to: to.clone(), as_player }, "", None, reply);
+        if self.command_asks.len() < MAX_ASKS {
+            self.command_asks.push(async move { Answered::Moved(to, outcome.await.ok()) });
+        }
     }
 
     fn tell_answer(&mut self, answered: Answered) {
@@ -103,7 +106,7 @@ impl Play {
     }
 
     /// Who the player is and where, for a command.
-    fn scene<T>(&mut self, play: impl FnOnce(Scene<'_>) -> T) -> T {
+    pub(super) fn scene<T>(&mut self, play: impl FnOnce(Scene<'_>) -> T) -> T {
         let texts = self.texts();
         play(Scene {
             node: &self.node,

@@ -12,6 +12,7 @@ use moonbridge_protocol::walk::{Empty, Verdict, Walker, WatchSet, Watched};
 use tokio::time::Instant;
 
 use super::leaving::Leaving;
+use super::plugin_channel;
 use super::state::State;
 use super::transfer::{Arrived, Cause};
 use super::{Current, Play, Quiet};
@@ -44,6 +45,7 @@ impl Play {
 
         let mut answers = Vec::new();
         state.change_backend(&mut answers);
+        state.plugin_channel.begin(plugin_channel::is_on(&self.node, &backend));
         let was_in_world = state.in_world;
         let world = world.as_ref().map(|(join, handshake)| {
             let dimension = match (handshake, live) {
@@ -57,6 +59,7 @@ impl Play {
         let mine = self.held.take();
         link.out.write(|out| {
             state.channels.put_register(out, version);
+            state.plugin_channel.announce(out, version);
             replay(mine.as_slice().to_vec(), out, |frame| state.see_released(frame));
         });
         self.holding = false;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use moonbridge_protocol::bungeecord;
 use moonbridge_protocol::channels::{self, Channels};
 use moonbridge_protocol::forge::HANDSHAKE;
 use moonbridge_protocol::forge::lead::Lead;
@@ -15,6 +16,8 @@ use moonbridge_protocol::version::{Clientbound, Serverbound, Version};
 use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet, Watched};
 use tokio::time::Instant;
 
+use super::completion::Completion;
+use super::plugin_channel::PluginChannel;
 use super::taken::{Commands, Queue, Taken};
 use crate::config;
 use crate::relay::Rules;
@@ -62,11 +65,14 @@ pub(crate) struct State {
     /// What was taken off the streams and is to be dealt with.
     pub(super) taken: Queue,
     pub(super) commands: Commands,
+    /// Once the player has pressed the tab key.
+    pub(super) completion: Option<Box<Completion>>,
+    pub(super) plugin_channel: PluginChannel,
     /// From when on the times of pings are counted.
     began: Instant,
     clientbound: WatchSet,
-    /// While the backend's plugin messages have to be seen.
-    handshake: WatchSet,
+    /// While the backend's plugin messages have to be seen, too.
+    with_plugins: WatchSet,
     serverbound: WatchSet,
 }
 
@@ -80,13 +86,14 @@ impl State {
     /// A session that begins play. `marked`: the client's host had Forge's mark.
     pub(crate) fn new(version: &'static Version, marked: bool, channels: usize, commands: &config::Commands) -> State {
         use {Clientbound as C, Serverbound as S};
-        let play = [C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect];
-        let handshake = [C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect, C::PluginMessage];
         let commands = Commands::new(commands);
-        let serverbound: &[_] = match commands.are_on() {
-            true => &[S::KeepAlive, S::PluginMessage, S::ClientSettings, S::Chat],
-            false => &[S::KeepAlive, S::PluginMessage, S::ClientSettings],
-        };
+        let mut clientbound = vec![C::KeepAlive, C::JoinGame, C::PlayerListItem, C::Disconnect];
+        let mut serverbound = vec![S::KeepAlive, S::PluginMessage, S::ClientSettings];
+        if commands.are_on() {
+            clientbound.push(C::TabComplete);
+            serverbound.extend([S::Chat, S::TabComplete]);
+        }
+        let with_plugins = [&clientbound[..], &[C::PluginMessage]].concat();
         State {
             version,
             ledger: Ledger::default(),
@@ -103,10 +110,12 @@ impl State {
             came: Came::default(),
             dropped: 0,
             taken: Queue::default(),
+            completion: None,
+            plugin_channel: PluginChannel::default(),
             began: Instant::now(),
-            clientbound: version.watch_clientbound(&play),
-            handshake: version.watch_clientbound(&handshake),
-            serverbound: version.watch_serverbound(serverbound),
+            clientbound: version.watch_clientbound(&clientbound),
+            with_plugins: version.watch_clientbound(&with_plugins),
+            serverbound: version.watch_serverbound(&serverbound),
             commands,
         }
     }
@@ -119,9 +128,10 @@ impl State {
     /// What the clientbound direction is walked with.
     pub(crate) fn clientbound_rules(&self) -> Rules {
         match self.forge.watches_clientbound() {
+            false if self.plugin_channel.is_on() => Rules { watch: self.with_plugins, empty: Empty::Pass, hold: HOLD },
             false => Rules { watch: self.clientbound, empty: Empty::Pass, hold: HOLD },
             // The ids of a modded server's blocks and items come in one frame of any length.
-            true => Rules { watch: self.handshake, empty: Empty::Pass, hold: MAX_FRAME },
+            true => Rules { watch: self.with_plugins, empty: Empty::Pass, hold: MAX_FRAME },
         }
     }
 
@@ -152,22 +162,35 @@ impl State {
                 self.tab.note(frame.payload);
                 Verdict::Pass
             }
-            Clientbound::PluginMessage => {
-                if let Some(data) = handshake_from_backend(frame.payload) {
-                    self.forge.clientbound(data);
-                }
-                Verdict::Pass
-            }
+            Clientbound::PluginMessage => self.see_plugin_message(frame.payload),
+            Clientbound::TabComplete => self.completion.as_mut().map_or(Verdict::Pass, |completion| completion.see_answer(frame.payload)),
             Clientbound::Disconnect => Verdict::Stop,
             _ => Verdict::Pass,
         }
     }
 
+    /// A plugin message of the current backend's.
+    fn see_plugin_message(&mut self, payload: &[u8]) -> Verdict {
+        let Ok(message) = play::PluginMessage::read_clientbound(payload) else { return Verdict::Pass };
+        match message.channel {
+            HANDSHAKE if self.forge.watches_clientbound() => self.forge.clientbound(message.data),
+            bungeecord::CHANNEL if self.plugin_channel.is_on() => {
+                self.plugin_channel.see(message.data);
+                return Verdict::Drop;
+            }
+            _ => {}
+        }
+        Verdict::Pass
+    }
+
     /// A frame that a candidate sent before its Join Game, on its way to the player after all.
     pub(crate) fn see_held_back(&mut self, frame: Watched<'_>, lead: Lead) -> Verdict {
         if self.version.clientbound(frame.id) == Clientbound::PluginMessage {
-            return match handshake_from_backend(frame.payload) {
-                Some(data) if !lead.see(data, &mut self.forge) => Verdict::Drop,
+            let Ok(message) = play::PluginMessage::read_clientbound(frame.payload) else { return Verdict::Pass };
+            return match message.channel {
+                HANDSHAKE if !lead.see(message.data, &mut self.forge) => Verdict::Drop,
+                // It had not the player yet of whom its plugins speak.
+                bungeecord::CHANNEL if self.plugin_channel.is_on() => Verdict::Drop,
                 _ => Verdict::Pass,
             };
         }
@@ -198,6 +221,10 @@ impl State {
             Serverbound::OldWorld | Serverbound::TabComplete if self.fenced => {
                 self.dropped += 1;
                 Verdict::Drop
+            }
+            Serverbound::TabComplete if self.commands.are_on() => {
+                let completion = self.completion.get_or_insert_with(|| Box::new(Completion::new()));
+                completion.see_request(frame.payload, self.commands.table())
             }
             _ => Verdict::Pass,
         }
@@ -310,6 +337,8 @@ impl State {
                 self.came.brand = true;
             }
             HANDSHAKE if self.forge.serverbound(message.data) == Way::Nowhere => return Verdict::Drop,
+            // The backend's plugins take what is on it for the node's.
+            bungeecord::CHANNEL if self.plugin_channel.is_on() => return Verdict::Drop,
             _ => {}
         }
         Verdict::Pass
@@ -323,6 +352,10 @@ impl State {
         }
         self.number += 1;
         self.came = Came::default();
+        self.plugin_channel.begin(false);
+        if let Some(completion) = &mut self.completion {
+            completion.new_backend();
+        }
     }
 
     /// The fence falls while there is no backend to tell what the client has not sent.
@@ -342,11 +375,6 @@ impl State {
             play::put_plugin_message_serverbound(out, self.version, BRAND, &self.brand);
         }
     }
-}
-
-/// What a backend's plugin message says on the channel of Forge's handshake.
-fn handshake_from_backend(payload: &[u8]) -> Option<&[u8]> {
-    play::PluginMessage::read_clientbound(payload).ok().filter(|message| message.channel == HANDSHAKE).map(|message| message.data)
 }
 
 fn remember(place: &mut Vec<u8>, payload: &[u8]) {

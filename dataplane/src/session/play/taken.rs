@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use moonbridge_protocol::command::Command;
 use moonbridge_protocol::play;
+use moonbridge_protocol::text::Text;
 use moonbridge_protocol::walk::Verdict;
 use tokio::time::Instant;
 
@@ -20,11 +21,13 @@ const MAX_TAKEN: usize = 64;
 /// Most bytes in them.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Something that was taken off.
+/// Something that was taken off, or that waits for the same moment.
 #[derive(Debug)]
 pub(super) enum Taken {
     /// The player has typed one of the node's commands.
     Command(Kind, Box<str>),
+    /// Somebody elsewhere has something to say to the player.
+    Told(Arc<Text>),
     /// The client has answered the question that a `/ping` asked, after so long.
     Pong(Duration),
 }
@@ -33,7 +36,7 @@ impl Taken {
     fn bytes(&self) -> usize {
         match self {
             Taken::Command(_, line) => line.len(),
-            Taken::Pong(_) => 0,
+            Taken::Told(_) | Taken::Pong(_) => 0,
         }
     }
 }
@@ -82,6 +85,10 @@ impl Commands {
     /// Whether there are any to look for.
     pub(super) fn are_on(&self) -> bool {
         !self.table.is_empty()
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
     }
 
     /// Looks at a line of the player's.

@@ -12,6 +12,7 @@ use moonbridge_protocol::walk::WatchSet;
 
 impl Play {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        self.follow_plugin_channel();
         if let Poll::Ready(halt) = self.poll_clientbound(cx) {
             return Poll::Ready(Event::Backend(halt));
         }
@@ -19,7 +20,9 @@ impl Play {
             return Poll::Ready(event);
         }
         self.poll_leaving(cx);
+        self.poll_plugin_channel(cx);
         self.poll_taken(cx);
+        self.poll_completion(cx);
         if let Poll::Ready(event) = self.poll_flush(cx) {
             return Poll::Ready(event);
         }

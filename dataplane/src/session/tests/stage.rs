@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moonbridge_proto::snapshot::{Backend, Forwarding, OnKick, Revision, Route, Snapshot};
+use moonbridge_proto::v1;
 use moonbridge_protocol::frame::MAX_FRAME;
 use moonbridge_protocol::handshake::{self, Handshake, Next};
 use moonbridge_protocol::play::{self, JoinGame};
@@ -57,7 +58,8 @@ pub(super) fn node_with(backends: Vec<(String, String)>, on_kick: OnKick, change
     let mut names = Vec::new();
     for (name, address) in backends {
         let address = address.parse().expect("host and port");
-        let (drained, restricted, plugin_channel_off) = (false, false, false);
+        // On, it is announced to the backend; see [`plugin_channel`].
+        let (drained, restricted, plugin_channel_off) = (false, false, true);
         let backend = Backend { name: name.clone(), address, forwarding: Forwarding::None, drained, restricted, plugin_channel_off };
         snapshot.backends.insert(name.clone(), Arc::new(backend));
         names.push(name);
@@ -73,6 +75,31 @@ pub(super) fn restrict(node: &Node, name: &str) {
     let backend = snapshot.backends.get_mut(name).expect("a backend");
     *backend = Arc::new(Backend { restricted: true, ..Backend::clone(backend) });
     node.put_in_force(snapshot);
+}
+
+/// From here on this backend's plugins are obeyed, or not.
+pub(super) fn plugin_channel(node: &Node, name: &str, on: bool) {
+    let mut snapshot = Snapshot::clone(&node.snapshot.load_full().expect("a snapshot"));
+    let backend = snapshot.backends.get_mut(name).expect("a backend");
+    *backend = Arc::new(Backend { plugin_channel_off: !on, ..Backend::clone(backend) });
+    node.put_in_force(snapshot);
+}
+
+/// The next question to the network.
+pub(super) async fn asked(node: &Node) -> v1::Ask {
+    loop {
+        if let Some(ask) = node.network.take(1).pop() {
+            return ask;
+        }
+        timeout(PATIENCE, node.network.asked()).await.expect("asked in time");
+    }
+}
+
+/// Answers the next question to the network.
+pub(super) async fn answer(node: &Node, answer: v1::AskAnswer) -> v1::Ask {
+    let ask = asked(node).await;
+    node.network.answered(v1::AskAnswer { id: ask.id, ..answer });
+    ask
 }
 
 /// A socket to the node, served as one that was accepted in offline mode.
