@@ -16,7 +16,11 @@ fn main() {
         Some("forge-moved") => Past::ForgeMoved,
         other => panic!("vanilla, forge, vanilla-moved or forge-moved, not {other:?}"),
     };
-    let mut session = Session::new(past);
+    let mut session = match std::env::args().nth(2).as_deref() {
+        None => Session::new(past),
+        Some("without-commands") => Session::without_commands(past),
+        other => panic!("nothing or without-commands, not {other:?}"),
+    };
     assert!(session.is_in_play(), "{past:?}");
     let (clientbound, serverbound) = tick();
     let mut passed = 0;

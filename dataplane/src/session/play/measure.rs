@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use moonbridge_protocol::channels::{Channels, REGISTER};
@@ -18,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::cutover::put_cutover;
 use super::state::State;
+use crate::commands::Table;
 use crate::config::Commands;
 use crate::relay::link::Link;
 use crate::relay::outlet::Outlet;
@@ -79,11 +81,21 @@ impl AsyncWrite for Drain {
 }
 
 impl Session {
-    /// A session with this past.
+    /// A session with this past, and with all on that the node looks for in players' lines and on backends' plugin channel.
     pub fn new(past: Past) -> Session {
+        Session::with(past, &Commands::default(), true)
+    }
+
+    /// The same with all of that off.
+    pub fn without_commands(past: Past) -> Session {
+        Session::with(past, &Commands { table: Arc::new(Table::EMPTY), ..Commands::default() }, false)
+    }
+
+    fn with(past: Past, commands: &Commands, plugins: bool) -> Session {
         let version = Version::newest();
         let link = || Link::over(Feed::default(), Outlet::plain(Drain::default()));
-        let mut session = Session { state: State::new(version, false, 1024, &Commands::default()), player: link(), backend: link() };
+        let mut session = Session { state: State::new(version, false, 1024, commands), player: link(), backend: link() };
+        session.state.plugin_channel.begin(plugins);
         let forge = matches!(past, Past::Forge | Past::ForgeMoved);
         if forge {
             session.shake_hands();
@@ -175,7 +187,9 @@ impl Session {
             }
             lead = Lead::plan(&state.forge, &candidate, &join, false).unwrap_or(Lead::Vanilla);
         }
+        let plugins = state.plugin_channel.is_on();
         state.change_backend(&mut Vec::new());
+        state.plugin_channel.begin(plugins);
         let mut out = Vec::new();
         put_cutover(&mut out, state, lead, held, Some((&join, join.dimension)));
         state.fenced = true;
