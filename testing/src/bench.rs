@@ -4,6 +4,7 @@
 pub mod cipher;
 pub mod echo;
 pub mod frames;
+pub mod glist;
 mod incoming;
 pub mod kernels;
 pub mod load;

@@ -59,6 +59,7 @@ async fn a_grant_on_one_backend_holds_there_and_from_the_cutover_on() {
     says(&mut alice, "/glist", &[REFUSED]).await;
     alice.say("/server arena").await;
     goes_to(&mut alice, &mut stage.arena, "Alice", -1).await;
+    stage.is_on("Alice", "arena").await;
     says(&mut alice, "/glist", &["[arena] (1)", "Players online: 1"]).await;
     alice.say("/hub").await;
     goes_to(&mut alice, &mut stage.lobby, "Alice", 0).await;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use moonbridge_testing::network::{Net, Nodes, Plane};
 use moonbridge_testing::peer::{Backend, Kind, Player, Seen, Served};
+use moonbridge_testing::process::SOON;
 use serde_json::{Value, json};
 
 /// Everybody may use every command.
@@ -82,8 +83,11 @@ impl Stage {
 
     /// Waits until the player's session gives this answer, as the command shows it.
     pub(crate) async fn holds(&self, player: &str, permission: &str, answer: &str) {
-        let answered = |rows: &[Value]| rows.iter().all(|row| row["answer"] == answer) && !rows.is_empty();
-        self.net.a.cli().until(&["permission", "check", player, permission, "--live"], answered).await;
+        let asked = tokio::time::timeout(SOON, async {
+            let cli = self.net.a.cli();
+            while cli.run(&["permission", "check", player, permission, "--live", "-o", "json"]).await.json()["answer"] != answer {}
+        });
+        asked.await.unwrap_or_else(|_| panic!("{permission} of {player} does not come to be {answer}"));
     }
 
     /// Panics if a peer met something that a real one would have thrown at.
