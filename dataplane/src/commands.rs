@@ -86,3 +86,6 @@ fn shown(text: &str) -> &str {
     const LONGEST: usize = 64;
     text.char_indices().nth(LONGEST).map_or(text, |(end, _)| &text[..end])
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,12 @@
 use moonbridge_proto::v1;
 use moonbridge_protocol::text::Text;
 
-use super::run::MAX_BACKENDS;
 use super::{Kind, Phrase, Scene, Texts, Then, Value, shown};
 use crate::network::UNAVAILABLE;
 use crate::registry::Outcome;
+
+/// Most backends that are shown, a line each; more are counted.
+const MAX_LINES: usize = 100;
 
 /// Most names of one backend's players that are shown; more are counted.
 const MAX_NAMES: usize = 200;
@@ -74,9 +76,9 @@ impl Scene<'_> {
             let more = backend.players as usize - backend.names.len().min(MAX_NAMES).min(backend.players as usize);
             if names && more > 0 { text.append(self.more(more)) } else { text }
         };
-        let mut lines: Vec<Text> = listed.iter().take(MAX_BACKENDS).map(line).collect();
-        if listed.len() > MAX_BACKENDS {
-            lines.push(self.more(listed.len() - MAX_BACKENDS));
+        let mut lines: Vec<Text> = listed.iter().take(MAX_LINES).map(line).collect();
+        if listed.len() > MAX_LINES {
+            lines.push(self.more(listed.len() - MAX_LINES));
         }
         let total: u64 = backends.iter().map(|backend| u64::from(backend.players)).sum();
         lines.push(self.say(Phrase::GlistTotal, &[("players", Value::Number(total))]));

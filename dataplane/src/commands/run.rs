@@ -13,8 +13,8 @@ use moonbridge_protocol::text::Text;
 use super::{Action, Kind, Phrase, Scene, Then, Value, shown};
 use crate::permissions::Answer;
 
-/// Most backends in a list; more are counted.
-pub(super) const MAX_BACKENDS: usize = 100;
+/// Most backends in a list; more are counted. Each takes four of the components that a text may have.
+const MAX_BACKENDS: usize = 50;
 
 /// Most characters of a text that is for others. A client lets its player type 100.
 const MAX_TEXT: usize = 256;
