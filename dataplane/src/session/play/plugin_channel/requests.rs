@@ -87,7 +87,7 @@ impl Play {
     fn forward(&self, to: Where, message: &Forwarded<'_>) -> Option<Question> {
         let mut data = Vec::new();
         let from = self.current.as_ref()?.name.clone();
-        message.write(&mut data).then(|| Question::Forward(v1::AskForward { r#where: Some(to), from, data }))
+        message.write(&mut data).then_some(Question::Forward(v1::AskForward { r#where: Some(to), from, data }))
     }
 
     fn get_servers(&self) -> Option<Answering> {
