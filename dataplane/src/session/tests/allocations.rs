@@ -11,12 +11,13 @@ use tokio::sync::oneshot;
 
 use super::stage::{self, PATIENCE, v5};
 
-/// A burst as in the session benchmark: 32 frames of 32 bytes, and a keep-alive among them.
+/// A burst as in the session benchmark: 32 frames of 32 bytes, and a keep-alive and a message between plugins among them.
 fn burst() -> Vec<u8> {
     let mut out = Vec::new();
     for index in 0..32u8 {
         frame::put(&mut out, 0x50, |out| out.extend_from_slice(&[index; 31]));
     }
+    moonbridge_protocol::play::put_plugin_message_clientbound(&mut out, v5(), "WECUI", b"s|cuboid");
     moonbridge_protocol::play::put_keep_alive_clientbound(&mut out, v5(), 12345);
     out
 }
@@ -83,6 +84,7 @@ fn a_warm_session_allocates_nothing() {
     served.set_nonblocking(true).expect("nonblocking");
     served.set_nodelay(true).expect("no delay");
     let node = stage::node_with(vec![("lobby".into(), address)], OnKick::Fallback, |_| {});
+    stage::plugin_channel(&node, "lobby", true);
     let _in_runtime = runtime.enter();
     let served = tokio::net::TcpStream::from_std(served).expect("registered");
     let place = Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().expect("a place");
