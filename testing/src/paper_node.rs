@@ -1,4 +1,4 @@
-//! A node on paper: it is attached to a replica and reports players, of whom there is nothing but what it reports.
+//! Nodes on paper: attached to a replica, they report players of whom there is nothing but what they report.
 
 use std::time::Duration;
 
@@ -16,6 +16,21 @@ use uuid::Uuid;
 /// How often it gives a sign of life.
 const BEAT: Duration = Duration::from_secs(1);
 
+/// Players of one node; more of them at once would take a replica too long while it gives no sign of life yet.
+const OF_ONE: usize = 500;
+
+/// As many nodes as these players take, attached to the replica at this URL; each player is on a backend.
+///
+/// # Errors
+/// If the replica does not take one.
+pub async fn crowd(replica: &str, players: &[(String, &str)]) -> anyhow::Result<Vec<PaperNode>> {
+    let mut nodes = Vec::new();
+    for (index, players) in players.chunks(OF_ONE).enumerate() {
+        nodes.push(PaperNode::attach(replica, &format!("paper-{index}"), players).await?);
+    }
+    Ok(nodes)
+}
+
 /// An attached node; it is gone when this is dropped.
 #[derive(Debug)]
 pub struct PaperNode(AbortHandle);
@@ -27,13 +42,9 @@ impl Drop for PaperNode {
 }
 
 impl PaperNode {
-    /// Attaches a node of this name to the replica at this URL; it has these players, each on a backend.
-    ///
-    /// # Errors
-    /// If the replica does not take it.
-    pub async fn attach(replica: &str, name: &str, players: impl IntoIterator<Item = (String, &str)>) -> anyhow::Result<PaperNode> {
+    async fn attach(replica: &str, name: &str, players: &[(String, &str)]) -> anyhow::Result<PaperNode> {
         let node = v1::Node { id: Uuid::now_v7().to_string(), name: name.to_owned(), ..v1::Node::default() };
-        let sessions = players.into_iter().map(|(player, backend)| session(player, backend)).collect();
+        let sessions = players.iter().map(|(player, backend)| session(player, backend)).collect();
         let (say, said) = mpsc::channel(16);
         let hello = v1::Hello { node: Some(node.clone()), sessions, ..v1::Hello::default() };
         say.send(up(Up::Hello(hello))).await?;
@@ -65,11 +76,11 @@ async fn live(node: v1::Node, say: mpsc::Sender<v1::NodeMessage>, mut hears: Str
     }
 }
 
-fn session(player: String, backend: &str) -> v1::Session {
+fn session(player: &str, backend: &str) -> v1::Session {
     let offline = Uuid::new_v3(&Uuid::NAMESPACE_DNS, player.as_bytes());
     v1::Session {
         id: Uuid::now_v7().to_string(),
-        player,
+        player: player.to_owned(),
         player_uuid: offline.to_string(),
         backend: backend.to_owned(),
         address: "192.0.2.1:50000".to_owned(),

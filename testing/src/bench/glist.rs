@@ -1,5 +1,5 @@
 //! How long the whole network's answer to a player's command takes: two replicas on an etcd, a node on each, and a crowd that
-//! exists in the presence only, on a third node, at the replica that the player's node is not on.
+//! exists in the presence only, on nodes of its own at the replica that the player's node is not on.
 //!
 //! A time is from the write of the chat line to the read that brought the last line of its answer.
 
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::login::{self, Playing};
 use super::permissions::{Row, crowd};
 use crate::network::{Net, Nodes};
-use crate::paper_node::PaperNode;
+use crate::paper_node;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +45,9 @@ pub async fn measure(load: Load) -> anyhow::Result<Vec<Row>> {
     net.b.cli().ok(&["permission", "group", "set", "default", "moonbridge.command.*"]).await;
     net.in_force().await;
     let player = |number: usize| (format!("Paper_{number:05}"), names[number % names.len()].as_str());
-    let _paper = PaperNode::attach(&net.b.url(), "paper", (0..load.players).map(player)).await?;
-    for replica in [&net.a, &net.b] {
-        replica.cli().until(&["node", "list"], |rows| rows.iter().any(|row| row["players"] == load.players)).await;
-    }
+    let players: Vec<_> = (0..load.players).map(player).collect();
+    let _crowd = paper_node::crowd(&net.b.url(), &players).await?;
+    net.known(&[&format!("Paper_{:05}", load.players.saturating_sub(1))]).await;
 
     let mut asker = Asker(login::player(net.first.listen, "bench_1", None).await?);
     let total = format!("Players online: {}", load.players + 1);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use moonbridge_testing::paper_node::PaperNode;
+use moonbridge_testing::paper_node;
 use moonbridge_testing::peer::{Player, Seen, Served};
 use serde_json::json;
 
@@ -108,8 +108,8 @@ async fn a_backend_that_is_slow_or_never_answers_keeps_no_player_from_the_nodes_
 async fn of_many_players_a_hundred_are_named() {
     let mut stage = Stage::permitted().await;
     let mut alice = stage.alice().await;
-    let crowd = (0..250).map(|number| (format!("Paper_{number:03}"), "lobby"));
-    let _crowd = PaperNode::attach(&stage.net.b.url(), "paper", crowd).await.expect("attached");
+    let crowd: Vec<_> = (0..250).map(|number| (format!("Paper_{number:03}"), "lobby")).collect();
+    let _crowd = paper_node::crowd(&stage.net.b.url(), &crowd).await.expect("attached");
     stage.net.known(&["Paper_000", "Paper_249"]).await;
     let names = completes(&mut alice, "/find p").await;
     assert_eq!(names.len(), 100, "{names:?}");

@@ -1,8 +1,8 @@
 //! Ten thousand players on the network: counts, lists and completions are right, and fit.
 
-use moonbridge_testing::paper_node::PaperNode;
+use moonbridge_testing::paper_node;
 use moonbridge_testing::peer::Seen;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{Stage, plugin_asks, plugin_reads, plugin_says, says};
 
@@ -13,11 +13,9 @@ async fn ten_thousand_are_counted_and_as_many_named_as_fit() {
     let mut stage = Stage::permitted().await;
     let (mut alice, bob) = stage.alice_and_bob().await;
     let player = |number: usize| (format!("Paper_{number:05}"), if number.is_multiple_of(10) { "arena" } else { "lobby" });
-    let _crowd = PaperNode::attach(&stage.net.b.url(), "paper", (0..CROWD).map(player)).await.expect("attached");
-    for replica in [&stage.net.a, &stage.net.b] {
-        let there = |rows: &[Value]| rows.iter().any(|row| row["name"] == "paper" && row["players"] == CROWD);
-        replica.cli().until(&["node", "list"], there).await;
-    }
+    let players: Vec<_> = (0..CROWD).map(player).collect();
+    let _crowd = paper_node::crowd(&stage.net.b.url(), &players).await.expect("attached");
+    stage.net.known(&["Paper_09999"]).await;
 
     says(&mut alice, "/glist", &["[arena] (1001)", "[lobby] (9001)", "Players online: 10002"]).await;
     alice.say("/glist all").await;
