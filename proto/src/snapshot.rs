@@ -25,6 +25,9 @@ pub use settings::{DuplicateLogin, FAVICON_SIDE, MAX_FAVICON, MAX_MOTD, Settings
 use crate::v1;
 use mistakes::{At, Mistakes};
 
+/// The longest name of a generation of permissions, in bytes.
+const MAX_GENERATION: usize = 64;
+
 /// Settings, backends, routes, permission groups and tracks at one revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -42,6 +45,8 @@ pub struct Snapshot {
     pub groups: Groups,
     /// The permission tracks by name.
     pub tracks: Tracks,
+    /// Which generation the groups and tracks are of: users of another are not resolved with them.
+    pub permission_generation: Arc<str>,
 }
 
 /// Which state of the resources: the store it is of, and the newest modification among the resources themselves.
@@ -62,7 +67,8 @@ impl TryFrom<v1::Snapshot> for Snapshot {
         let revision = mistakes::revision(raw.revision, &root.field("revision"), &mut mistakes);
         // Absent settings are the defaults: a fresh store has none.
         let settings = raw.settings.map(|raw| settings::validate(raw, &root.field("settings"), &mut mistakes)).unwrap_or_default();
-        let mut snapshot = Self { revision, settings, ..Self::default() };
+        let permission_generation = generation(raw.permission_generation, &root.field("permission_generation"), &mut mistakes);
+        let mut snapshot = Self { revision, settings, permission_generation, ..Self::default() };
         for (index, raw) in raw.backends.into_iter().enumerate() {
             let at = root.item("backends", index);
             let backend = backend::validate(raw, &at, &mut mistakes);
@@ -100,6 +106,15 @@ impl TryFrom<v1::Snapshot> for Snapshot {
     }
 }
 
+/// A generation's name is the store's own, and only compared.
+fn generation(name: String, at: &At, mistakes: &mut Mistakes) -> Arc<str> {
+    if name.len() > MAX_GENERATION {
+        mistakes.add(at, format!("expected at most {MAX_GENERATION} bytes, got {}", name.len()));
+        return Arc::default();
+    }
+    name.into()
+}
+
 impl From<&Snapshot> for v1::Snapshot {
     fn from(snapshot: &Snapshot) -> Self {
         Self {
@@ -110,6 +125,7 @@ impl From<&Snapshot> for v1::Snapshot {
             permission_settings: Some((&snapshot.permission_settings).into()),
             permission_groups: snapshot.groups.values().map(|group| (&**group).into()).collect(),
             permission_tracks: snapshot.tracks.values().map(|track| (&**track).into()).collect(),
+            permission_generation: snapshot.permission_generation.to_string(),
         }
     }
 }

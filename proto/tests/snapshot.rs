@@ -84,10 +84,13 @@ prop_compose! {
         permission_groups in btree_map("[a-c]", Just(()), 0..3).prop_flat_map(|names| names.into_keys().map(group).collect::<Vec<_>>()),
         permission_tracks in btree_map("[a-c]", Just(()), 0..2).prop_flat_map(|names| names.into_keys().map(track).collect::<Vec<_>>()),
         permission_settings in option::of(permission_settings()),
+        permission_generation in "[01]?",
     ) -> Snapshot {
         let settings = settings.map(|(motd, max_players, duplicate_login)| v1::Settings { motd, max_players, favicon: Vec::new(), duplicate_login });
         let revision = Some(v1::Revision { store_id: "store".into(), number });
-        let raw = v1::Snapshot { revision, settings, backends, routes, permission_settings, permission_groups, permission_tracks };
+        let raw = v1::Snapshot {
+            revision, settings, backends, routes, permission_settings, permission_groups, permission_tracks, permission_generation,
+        };
         raw.try_into().expect("made valid")
     }
 }
@@ -188,6 +191,7 @@ proptest! {
         removed in vec(".{0,9}|[a-e]", 0..4),
         groups in garbage_groups(),
         permission_settings in option::of(garbage_permission_settings()),
+        generation in ".{0,80}",
     ) {
         let revision = from.map(|(store_id, number)| v1::Revision { store_id, number });
         let tracks: Vec<_> = groups.iter().map(|group| v1::PermissionTrack { name: group.name.clone(), groups: removed.clone() }).collect();
@@ -199,6 +203,7 @@ proptest! {
             permission_settings: permission_settings.clone(),
             permission_groups: groups.clone(),
             permission_tracks: tracks.clone(),
+            permission_generation: generation.clone(),
         };
         if let Ok(snapshot) = Snapshot::try_from(raw) {
             // What got through is as good as what we make ourselves.
@@ -208,7 +213,7 @@ proptest! {
             from: Some((&base.revision).into()), to: revision, settings,
             set_backends: backends, removed_backends: removed.clone(), set_routes: routes, removed_routes: removed.clone(),
             permission_settings, set_permission_groups: groups, removed_permission_groups: removed.clone(),
-            set_permission_tracks: tracks, removed_permission_tracks: removed,
+            set_permission_tracks: tracks, removed_permission_tracks: removed, permission_generation: Some(generation),
         };
         let before = base.clone();
         let _ = base.apply(&delta);

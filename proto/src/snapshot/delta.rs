@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::mistakes::{self, At, Mistakes};
-use super::{Snapshot, backend, permissions, route, settings};
+use super::{Snapshot, backend, generation, permissions, route, settings};
 use crate::routing::normalise_host;
 use crate::v1;
 
@@ -24,6 +24,8 @@ impl Snapshot {
             removed_permission_groups: removed(&self.groups, &newer.groups),
             set_permission_tracks: changed(&self.tracks, &newer.tracks).map(|track| (&**track).into()).collect(),
             removed_permission_tracks: removed(&self.tracks, &newer.tracks),
+            permission_generation: (self.permission_generation != newer.permission_generation)
+                .then(|| newer.permission_generation.to_string()),
         }
     }
 
@@ -82,6 +84,9 @@ impl Snapshot {
         let root = At::root();
         if let Some(raw) = &delta.permission_settings {
             self.permission_settings = permissions::settings(raw, &root.field("permission_settings"), mistakes);
+        }
+        if let Some(name) = &delta.permission_generation {
+            self.permission_generation = generation(name.clone(), &root.field("permission_generation"), mistakes);
         }
         let mut seen = HashSet::new();
         for (index, name) in delta.removed_permission_groups.iter().enumerate() {

@@ -86,6 +86,7 @@ impl Report {
             users: Some(self.users),
             changes: self.lines.lines,
             more_changes: self.lines.more,
+            ..v1::ImportResponse::default()
         }
     }
 }
