@@ -59,9 +59,9 @@ prop_compose! {
         let plain = v1::PermissionSettings::from(&Default::default());
         v1::PermissionSettings {
             server,
-            apply_wildcards: flags[0],
-            apply_regex: flags[1],
-            apply_shorthand: flags[2],
+            apply_wildcards: Some(flags[0]),
+            apply_regex: Some(flags[1]),
+            apply_shorthand: Some(flags[2]),
             apply_implicit_wildcards: flags[3],
             sort_after_traversal: flags[4],
             contexts_want_all_values: flags[5],
@@ -93,6 +93,15 @@ prop_compose! {
         };
         raw.try_into().expect("made valid")
     }
+}
+
+#[test]
+fn settings_that_a_message_leaves_out_are_the_defaults() {
+    let settings = |raw: v1::PermissionSettings| moonbridge_permissions::Settings::try_from(&raw).expect("settings");
+    let default = moonbridge_permissions::Settings { server: None, ..Default::default() };
+    assert_eq!(settings(v1::PermissionSettings::default()), default);
+    let off = settings(v1::PermissionSettings { apply_regex: Some(false), ..Default::default() });
+    assert!(off.wildcards && off.shorthand && !off.regex);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tonic::Status;
 use super::changes::now;
 use super::commit::record;
 use super::head::{Head, decode, list_at};
-use super::pages::Users;
+use super::pages::{Records, Users};
 use super::players;
 use super::stream::{Answers, stream};
 use crate::replica::Replica;
@@ -19,7 +19,7 @@ use crate::{keys, status};
 
 const DEFAULT_PAGE: usize = 500;
 const MOST: usize = 1_000;
-/// A page of users ends early when it is so large; answers stay below what clients take by default.
+/// A page ends early when it is so large; answers stay below what clients take by default.
 const PAGE_BYTES: usize = 2 << 20;
 
 pub(super) async fn user(replica: &Replica, request: v1::GetUserRequest) -> Result<v1::PermissionUserState, Status> {
@@ -41,18 +41,28 @@ pub(super) async fn group(replica: &Replica, request: v1::GetGroupRequest) -> Re
     }
 }
 
-pub(super) async fn groups(replica: &Replica) -> Result<v1::ListGroupsResponse, Status> {
-    let head = Head::read(&*replica.store).await.map_err(status::store)?;
-    let mut groups = Vec::new();
-    for (group, revision) in all::<v1::PermissionGroup>(replica, &head, keys::PERMISSION_GROUPS).await? {
-        groups.push(v1::PermissionGroupState { group: Some(group), revision });
+pub(super) async fn groups(replica: &Replica, request: v1::ListGroupsRequest) -> Result<v1::ListGroupsResponse, Status> {
+    let list = listing(replica, keys::PERMISSION_GROUPS, &request.page_token).await?;
+    let mut page = Page::new(&list, request.page_size);
+    let default_key = format!("{}{DEFAULT_GROUP}", list.prefix);
+    // Stored or not, the default group is among them, at its place.
+    let mut is_due = list.after < default_key;
+    let mut stored = Records::<v1::PermissionGroup>::after(&*replica.store, list);
+    loop {
+        let next = stored.next().await.map_err(status::store)?;
+        if is_due && next.as_ref().is_none_or(|(_, entry)| entry.key >= default_key) {
+            is_due = false;
+            let is_stored = next.as_ref().is_some_and(|(_, entry)| entry.key == default_key);
+            if !is_stored && !page.takes(&default_key, default_group()) {
+                break;
+            }
+        }
+        let Some((group, entry)) = next else { return Ok(v1::ListGroupsResponse { groups: page.items, next_page_token: String::new() }) };
+        if !page.takes(&entry.key, v1::PermissionGroupState { group: Some(group), revision: entry.modified }) {
+            break;
+        }
     }
-    let is_default = |state: &v1::PermissionGroupState| state.group.as_ref().is_some_and(|group| group.name == DEFAULT_GROUP);
-    if !groups.iter().any(is_default) {
-        groups.push(default_group());
-    }
-    groups.sort_by(|one, other| one.group.as_ref().map(|group| &group.name).cmp(&other.group.as_ref().map(|group| &group.name)));
-    Ok(v1::ListGroupsResponse { groups })
+    Ok(v1::ListGroupsResponse { next_page_token: page.token(), groups: page.items })
 }
 
 pub(super) async fn tracks(replica: &Replica) -> Result<v1::ListTracksResponse, Status> {
@@ -69,36 +79,19 @@ pub(super) async fn settings(replica: &Replica) -> Result<v1::PermissionSettings
 }
 
 pub(super) async fn users(replica: &Replica, request: v1::ListUsersRequest) -> Result<v1::ListUsersResponse, Status> {
-    let size = match usize::try_from(request.page_size).unwrap_or(MOST) {
-        0 => DEFAULT_PAGE,
-        size => size.min(MOST),
-    };
-    let list = match read_token(&request.page_token)? {
-        Some(list) => list,
-        None => {
-            let head = Head::read(&*replica.store).await.map_err(status::store)?;
-            let prefix = keys::generation(keys::PERMISSION_USERS, &head.generation);
-            List { prefix, at: Some(head.revision), ..List::default() }
-        }
-    };
-    let at = list.at.unwrap_or_default();
+    let list = listing(replica, keys::PERMISSION_USERS, &request.page_token).await?;
+    let mut page = Page::new(&list, request.page_size);
     let mut stored = Users::after(&*replica.store, list);
-    let (mut users, mut bytes) = (Vec::new(), 0);
-    let mut last = String::new();
     let key = (!request.group.is_empty()).then(|| moonbridge_permissions::node::key::inheritance(&request.group));
     while let Some((user, entry)) = stored.next().await.map_err(status::store)? {
         if key.as_ref().is_some_and(|key| !has(&user, key)) {
             continue;
         }
-        bytes += user.encoded_len();
-        // The first of a page fits always.
-        if users.len() == size || (bytes > PAGE_BYTES && !users.is_empty()) {
-            return Ok(v1::ListUsersResponse { users, next_page_token: format!("{at}/{last}") });
+        if !page.takes(&entry.key, v1::PermissionUserState { user: Some(user), revision: entry.modified }) {
+            return Ok(v1::ListUsersResponse { next_page_token: page.token(), users: page.items });
         }
-        last = entry.key;
-        users.push(v1::PermissionUserState { user: Some(user), revision: entry.modified });
     }
-    Ok(v1::ListUsersResponse { users, next_page_token: String::new() })
+    Ok(v1::ListUsersResponse { users: page.items, next_page_token: String::new() })
 }
 
 /// Groups, tracks, then users, all as of one revision.
@@ -140,18 +133,60 @@ fn has(user: &v1::PermissionUser, key: &str) -> bool {
     user.nodes.iter().any(|node| node.value && (node.expiry <= 0 || node.expiry > now) && node.key.to_lowercase() == key)
 }
 
-/// The rest of the listing that a token is of: `REVISION/KEY`, where the key names the generation.
-fn read_token(token: &str) -> Result<Option<List>, Status> {
-    if token.is_empty() {
-        return Ok(None);
+/// A page of an answer, which fills.
+struct Page<T> {
+    at: StoreRevision,
+    most: usize,
+    bytes: usize,
+    last: String,
+    items: Vec<T>,
+}
+
+impl<T: Message> Page<T> {
+    fn new(list: &List, size: u32) -> Self {
+        let most = match usize::try_from(size).unwrap_or(MOST) {
+            0 => DEFAULT_PAGE,
+            size => size.min(MOST),
+        };
+        Self { at: list.at.unwrap_or_default(), most, bytes: 0, last: String::new(), items: Vec::new() }
     }
+
+    /// False if it is full: the item is for the next one.
+    fn takes(&mut self, key: &str, item: T) -> bool {
+        self.bytes += item.encoded_len();
+        // The first of a page fits always.
+        if self.items.len() == self.most || (self.bytes > PAGE_BYTES && !self.items.is_empty()) {
+            return false;
+        }
+        key.clone_into(&mut self.last);
+        self.items.push(item);
+        true
+    }
+
+    /// Where the next page goes on.
+    fn token(&self) -> String {
+        format!("{}/{}", self.at, self.last)
+    }
+}
+
+/// What to list below a prefix: all of it as of now, or the rest of the listing that a token is of.
+async fn listing(replica: &Replica, prefix: &str, token: &str) -> Result<List, Status> {
+    if !token.is_empty() {
+        return read_token(prefix, token);
+    }
+    let head = Head::read(&*replica.store).await.map_err(status::store)?;
+    Ok(List { prefix: keys::generation(prefix, &head.generation), at: Some(head.revision), ..List::default() })
+}
+
+/// Reads a token: `REVISION/KEY`, where the key names the generation.
+fn read_token(prefix: &str, token: &str) -> Result<List, Status> {
     let read = token.split_once('/').and_then(|(revision, after)| {
-        let (generation, _) = keys::in_generation(keys::PERMISSION_USERS, after)?;
-        let prefix = keys::generation(keys::PERMISSION_USERS, generation);
+        let (generation, _) = keys::in_generation(prefix, after)?;
+        let prefix = keys::generation(prefix, generation);
         Some(List { prefix, after: after.to_owned(), at: Some(revision.parse().ok()?), limit: 0 })
     });
     let wrong = || Status::invalid_argument("page_token: expected what an answer to the same call gave as next_page_token");
-    read.map(Some).ok_or_else(wrong)
+    read.ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -160,10 +195,12 @@ mod tests {
 
     #[test]
     fn a_token_goes_on_in_the_same_generation_or_is_refused() {
-        assert!(read_token("").expect("none").is_none());
-        let list = read_token("7/permissions/users/3/abc").expect("a token").expect("a listing");
+        let read_token = |token| read_token(keys::PERMISSION_USERS, token);
+        let list = read_token("7/permissions/users/3/abc").expect("a token");
         assert_eq!((list.prefix.as_str(), list.after.as_str(), list.at), ("permissions/users/3/", "permissions/users/3/abc", Some(7)));
-        for wrong in ["7", "x/permissions/users/3/abc", "7/resources/settings", "7/permissions/users/3", "/"] {
+        for wrong in
+            ["7", "x/permissions/users/3/abc", "7/resources/settings", "7/permissions/users/3", "7/resources/permissions/groups/3/mod", "/"]
+        {
             assert!(read_token(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,22 +1,28 @@
-//! Users in the order of their UUIDs, a page in memory at a time.
+//! Records in the order of their keys, so users by UUID and groups by name, a page in memory at a time.
 
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 
 use moonbridge_proto::v1;
+use prost::Message;
 
 use super::head::{Head, decode};
 use crate::keys;
 use crate::store::{Entry, List, Store, StoreError};
 
-/// Users read from the store at once.
+/// Records read from the store at once.
 const READ: usize = 250;
 
 /// Every stored user of a generation, one by one.
-pub(super) struct Users<'a> {
+pub(super) type Users<'a> = Records<'a, v1::PermissionUser>;
+
+/// Records of one kind, one by one.
+pub(super) struct Records<'a, T> {
     store: &'a dyn Store,
     list: List,
     page: VecDeque<Entry>,
     more: bool,
+    kind: PhantomData<T>,
 }
 
 impl<'a> Users<'a> {
@@ -26,19 +32,32 @@ impl<'a> Users<'a> {
         Self::after(store, List { prefix, at: Some(head.revision), ..List::default() })
     }
 
-    /// Those of a listing of users.
-    pub(super) fn after(store: &'a dyn Store, list: List) -> Self {
-        Self { store, list: List { limit: READ, ..list }, page: VecDeque::new(), more: true }
-    }
-
     /// All of this head's generation, each page as of the moment when it is read.
     pub(super) fn now(store: &'a dyn Store, head: &Head) -> Self {
         let prefix = keys::generation(keys::PERMISSION_USERS, &head.generation);
         Self::after(store, List { prefix, ..List::default() })
     }
+}
+
+impl<'a, T: Message + Default> Records<'a, T> {
+    /// Those of a listing.
+    pub(super) fn after(store: &'a dyn Store, list: List) -> Self {
+        Self { store, list: List { limit: READ, ..list }, page: VecDeque::new(), more: true, kind: PhantomData }
+    }
 
     /// The next one, with its entry.
-    pub(super) async fn next(&mut self) -> Result<Option<(v1::PermissionUser, Entry)>, StoreError> {
+    ///
+    /// # Errors
+    /// When the store fails, or this one cannot be read.
+    pub(super) async fn next(&mut self) -> Result<Option<(T, Entry)>, StoreError> {
+        let Some(mut entry) = self.next_entry().await? else { return Ok(None) };
+        let record = decode(&entry)?;
+        entry.value = Vec::new();
+        Ok(Some((record, entry)))
+    }
+
+    /// The next one as it is stored.
+    async fn next_entry(&mut self) -> Result<Option<Entry>, StoreError> {
         while self.page.is_empty() && self.more {
             let page = self.store.list(self.list.clone()).await?;
             self.more = page.more;
@@ -47,9 +66,6 @@ impl<'a> Users<'a> {
             }
             self.page = page.entries.into();
         }
-        let Some(mut entry) = self.page.pop_front() else { return Ok(None) };
-        let user = decode(&entry)?;
-        entry.value = Vec::new();
-        Ok(Some((user, entry)))
+        Ok(self.page.pop_front())
     }
 }

@@ -53,8 +53,8 @@ impl PermissionService for Permissions {
         list::users(&self.replica, request.into_inner()).await.map(Response::new)
     }
 
-    async fn list_groups(&self, _: Request<v1::ListGroupsRequest>) -> Answer<v1::ListGroupsResponse> {
-        list::groups(&self.replica).await.map(Response::new)
+    async fn list_groups(&self, request: Request<v1::ListGroupsRequest>) -> Answer<v1::ListGroupsResponse> {
+        list::groups(&self.replica, request.into_inner()).await.map(Response::new)
     }
 
     async fn list_tracks(&self, _: Request<v1::ListTracksRequest>) -> Answer<v1::ListTracksResponse> {

@@ -105,13 +105,14 @@ pub(super) fn settings(raw: &v1::PermissionSettings, at: &At, mistakes: &mut Mis
     let meta_selection = selection("meta_selection", raw.meta_selection);
     let meta_selection_of =
         raw.meta_selection_of.iter().map(|(key, value)| (key.to_lowercase(), selection("meta_selection_of", *value))).collect();
+    let default = Settings::default();
     Settings {
         server: (!raw.server.is_empty()).then(|| raw.server.clone()),
         static_contexts: contexts(&raw.static_contexts, &at.field("static"), mistakes),
         satisfy: if raw.contexts_want_all_values { Satisfy::All } else { Satisfy::One },
-        wildcards: raw.apply_wildcards,
-        regex: raw.apply_regex,
-        shorthand: raw.apply_shorthand,
+        wildcards: raw.apply_wildcards.unwrap_or(default.wildcards),
+        regex: raw.apply_regex.unwrap_or(default.regex),
+        shorthand: raw.apply_shorthand.unwrap_or(default.shorthand),
         implicit_wildcards: raw.apply_implicit_wildcards,
         traversal,
         sort_after_traversal: raw.sort_after_traversal,
@@ -274,9 +275,9 @@ impl From<&Settings> for v1::PermissionSettings {
         Self {
             server: settings.server.clone().unwrap_or_default(),
             static_contexts: write_contexts(&settings.static_contexts),
-            apply_wildcards: settings.wildcards,
-            apply_regex: settings.regex,
-            apply_shorthand: settings.shorthand,
+            apply_wildcards: Some(settings.wildcards),
+            apply_regex: Some(settings.regex),
+            apply_shorthand: Some(settings.shorthand),
             apply_implicit_wildcards: settings.implicit_wildcards,
             traversal: match settings.traversal {
                 Traversal::DepthFirstPreOrder => v1::PermissionTraversal::DepthFirstPreOrder,

@@ -97,6 +97,7 @@ impl Export {
                 self.state = State::Users(writer);
                 self.users += 1;
             }
+            Record::Unreadable(key) => return Err(Problem::Record(key.clone())),
         }
         Ok(())
     }

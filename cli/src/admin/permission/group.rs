@@ -9,7 +9,7 @@ use super::super::{Session, text_or_null};
 use super::{Holder, at, change, parsed, words};
 use crate::args::permission::GroupVerb;
 use crate::control::{PAGE, pages, refused};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::Listing;
 use crate::time;
 
@@ -34,8 +34,8 @@ pub(super) async fn run(session: Session, verb: GroupVerb) -> Outcome {
     }
 }
 
-async fn list(mut session: Session) -> Outcome {
-    let groups = session.permissions.list_groups(v1::ListGroupsRequest {}).await.map_err(refused)?.into_inner().groups;
+async fn list(session: Session) -> Outcome {
+    let groups = all(&session).await?;
     let mut listing = Listing::new(LIST);
     for state in groups {
         let group = state.group.unwrap_or_default();
@@ -78,7 +78,7 @@ async fn edit(mut session: Session, name: String, edit: Edit, expected_revision:
 async fn members(mut session: Session, group: String) -> Outcome {
     let state = session.permissions.get_group(v1::GetGroupRequest { name: group.clone() }).await.map_err(refused)?.into_inner();
     let name = state.group.unwrap_or_default().name;
-    let groups = session.permissions.list_groups(v1::ListGroupsRequest {}).await.map_err(refused)?.into_inner().groups;
+    let groups = all(&session).await?;
     let permissions = session.permissions.clone();
     let users = pages(async |page_token| {
         let request = v1::ListUsersRequest { page_size: PAGE, page_token, group: group.clone() };
@@ -103,12 +103,18 @@ async fn members(mut session: Session, group: String) -> Outcome {
     listing.print(session.output, if everybody { "everybody has it; nobody has it as a node of its own" } else { "nobody" })
 }
 
+async fn all(session: &Session) -> Result<Vec<v1::PermissionGroupState>, Failure> {
+    pages(async |page_token| {
+        let request = v1::ListGroupsRequest { page_size: PAGE, page_token };
+        let page = session.permissions.clone().list_groups(request).await?.into_inner();
+        Ok((page.groups, page.next_page_token))
+    })
+    .await
+}
+
 /// The group that a node inherits.
 fn parent(node: &v1::PermissionNode) -> Option<String> {
-    match parsed(node)?.kind() {
-        Kind::Inheritance(group) if node.value => Some(group.to_string()),
-        _ => None,
-    }
+    parsed(node)?.parent().map(ToString::to_string)
 }
 
 fn shown(state: v1::PermissionGroupState) -> Holder {

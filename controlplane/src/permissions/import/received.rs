@@ -85,7 +85,7 @@ impl Received {
         self.records += 1;
         let wrong = |field: &str, mistakes: Vec<v1::FieldError>| crate::resources::invalid(&format!("{at}.{field}"), mistakes);
         match record.record {
-            None => Err(Status::invalid_argument(format!("{at}: missing"))),
+            None | Some(Record::Unreadable(_)) => Err(Status::invalid_argument(format!("{at}: expected a group, track or user"))),
             Some(Record::Group(raw)) => {
                 let group = v1::PermissionGroup::from(&Group::try_from(&raw).map_err(|mistakes| wrong("group", mistakes))?);
                 let name = group.name.clone();

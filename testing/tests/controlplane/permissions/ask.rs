@@ -53,7 +53,7 @@ async fn an_answer_comes_with_its_way_its_contexts_and_its_end() {
         let none = v1::CheckRequest { player: ADA.to_owned(), ..v1::CheckRequest::default() };
         refused(two.check(none).await, Code::InvalidArgument, &["permissions"]);
         let mut settings = one.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.expect("settings").into_inner();
-        settings.apply_wildcards = false;
+        settings.apply_wildcards = Some(false);
         one.set_permission_settings(v1::SetPermissionSettingsRequest { settings: Some(settings.clone()), expected: None })
             .await
             .expect("set");

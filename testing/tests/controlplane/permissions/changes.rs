@@ -121,7 +121,7 @@ async fn a_deleted_group_leaves_the_tracks_and_means_nothing_to_those_who_inheri
         assert_eq!(tracks, [track("other", &["helper"]), track("staff", &["helper", "admin"])]);
         assert_eq!(check(&mut one, ADA, "a", vec![]).await, PermissionAnswer::Undefined);
         assert_eq!(keys_of(&mut one, ADA).await, ["group.default", "group.mod"]);
-        let groups = one.list_groups(v1::ListGroupsRequest {}).await.expect("groups").into_inner().groups;
+        let groups = one.list_groups(v1::ListGroupsRequest::default()).await.expect("groups").into_inner().groups;
         let names: Vec<_> = groups.iter().filter_map(|state| state.group.as_ref()).map(|group| group.name.as_str()).collect();
         assert_eq!(names, ["admin", "default", "helper"]);
         one.delete_track(v1::DeleteTrackRequest { name: "other".to_owned(), expected_revision: None }).await.expect("deleted");
@@ -229,7 +229,7 @@ async fn every_change_is_in_the_audit_and_what_changes_nothing_is_not() {
     refused(client.promote(promote).await, Code::FailedPrecondition, &["end"]);
     let mut settings = client.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.expect("settings").into_inner();
     let before = settings.clone();
-    settings.apply_regex = false;
+    settings.apply_regex = Some(false);
     let request = v1::SetPermissionSettingsRequest { settings: Some(settings), expected: Some(before) };
     client.set_permission_settings(request.clone()).await.expect("set");
     // Decided on what is no more, it would undo the change of somebody else.

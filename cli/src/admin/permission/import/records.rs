@@ -54,6 +54,7 @@ fn size(record: &Record) -> usize {
     match record {
         Record::Group(group) => text(&group.name) + group.nodes.iter().map(node).sum::<usize>(),
         Record::Track(track) => text(&track.name) + track.groups.iter().map(|group| text(group)).sum::<usize>(),
+        Record::Unreadable(key) => text(key),
         Record::User(user) => {
             text(&user.uuid) + text(&user.username) + text(&user.primary_group) + user.nodes.iter().map(node).sum::<usize>()
         }

@@ -88,6 +88,12 @@ macro_rules! field {
     (truth $name:ident) => {
         Field { get: |message| message.$name.to_string(), set: |message, value| put(&mut message.$name, truth(value)?) }
     };
+    (on $name:ident) => {
+        Field {
+            get: |message| message.$name.unwrap_or(true).to_string(),
+            set: |message, value| put(&mut message.$name, Some(truth(value)?)),
+        }
+    };
     ($words:ident $name:ident) => {
         Field { get: |message| word(&$words, message.$name), set: |message, value| put(&mut message.$name, number(&$words, value)?) }
     };
@@ -106,9 +112,9 @@ const FIELDS: [(&str, Field<v1::PermissionSettings>); 10] = [
     ("post-traversal-inheritance-sort", field!(truth sort_after_traversal)),
     ("primary-group-calculation", field!(PRIMARY_GROUPS primary_group)),
     ("temporary-add-behaviour", field!(TEMPORARY_ADDS temporary_add)),
-    ("apply-wildcards", field!(truth apply_wildcards)),
-    ("apply-regex", field!(truth apply_regex)),
-    ("apply-shorthand", field!(truth apply_shorthand)),
+    ("apply-wildcards", field!(on apply_wildcards)),
+    ("apply-regex", field!(on apply_regex)),
+    ("apply-shorthand", field!(on apply_shorthand)),
     ("apply-sponge-implicit-wildcards", field!(truth apply_implicit_wildcards)),
 ];
 
