@@ -7,6 +7,9 @@
 //! - the backend that the player is on: the context `world`, which changes at the cutover;
 //! - the time, for nodes that expire. It needs nobody's message, so that it goes on with the control plane away.
 //!
+//! An import replaces the first two at once, but they come one after the other. Each says which *generation* it is of, and until both
+//! are of the same the last answers hold: never a mixture of the old and the new.
+//!
 //! Whatever is for some players only asks here, by a permission of its own: a restricted backend for `moonbridge.server.NAME`
 //! ([`Permissions::entry`]), a command for `moonbridge.command.NAME`. A session in play has its own at hand:
 //! `self.registration.permissions.check(&self.node, "moonbridge.command.list").is_allowed()`, or [`Answer::is_allowed_or`] for what
@@ -28,7 +31,7 @@ use moonbridge_proto::v1;
 use crate::node::Node;
 pub(crate) use known::{Known, Slot};
 pub(crate) use rules::Rules;
-use set::Set;
+use set::{Own, Set};
 
 /// What a check comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,10 +108,17 @@ impl Permissions {
     /// The set to ask: the last one while it would come out the same, else a new one. None if what the player has is not known.
     fn resolved(&mut self, node: &Node, now: impl Fn() -> i64) -> Option<&Arc<Resolved>> {
         let (rules, known) = (node.rules.load(), self.slot.load());
-        let (rules, user) = (rules.as_ref()?, known.as_ref()?.user.as_ref()?);
-        let stands = self.set.as_mut().is_some_and(|set| set.is_of(user, self.backend.as_ref()) && set.stands(rules, &now));
+        let (rules, known) = (rules.as_ref()?, known.as_ref()?);
+        let Some(user) = &known.user else {
+            self.set = None;
+            return None;
+        };
+        let own = Own { user, generation: &known.generation, backend: self.backend.as_ref() };
+        let stands = self.set.as_mut().is_some_and(|set| set.stands(own, rules, &now));
         if !stands {
-            self.set = Some(set::resolve(user, self.backend.as_ref(), rules, &now, &node.tally));
+            // Half of an import is here, and the rest on its way: the two do not go together.
+            let is_whole = *own.generation == rules.generation;
+            self.set = is_whole.then(|| set::resolve(user, own.backend, rules, &now, &node.tally));
         }
         self.set.as_ref().map(Set::resolved)
     }

@@ -18,6 +18,8 @@ const MAX_MISTAKES: usize = 8;
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     revision: Revision,
+    /// It goes with groups and tracks of the same generation.
+    pub(super) generation: Arc<str>,
     /// None: there is something that this node cannot read. It may take permissions away, so what was known before is void.
     pub(super) user: Option<Arc<User>>,
 }
@@ -27,21 +29,17 @@ impl Known {
     pub(crate) fn read(raw: v1::UserPermissions) -> Option<(Uuid, Known)> {
         let uuid = Uuid::try_parse(&raw.player_uuid).ok()?;
         let revision = raw.revision.map(Revision::from).unwrap_or_default();
+        let void = |mistakes: String| {
+            tracing::error!(player = %uuid, %revision, mistakes, "this player's permissions cannot be read: it has none until they are set anew");
+            None
+        };
         let user = match raw.user.as_ref().map(User::try_from) {
+            _ if raw.unreadable => void("the replica cannot read them".to_owned()),
             None => Some(User::unknown(uuid)),
             Some(Ok(user)) => Some(user),
-            Some(Err(mistakes)) => {
-                let shown: Vec<_> = mistakes.iter().take(MAX_MISTAKES).map(ToString::to_string).collect();
-                tracing::error!(
-                    player = %uuid,
-                    %revision,
-                    mistakes = shown.join("; "),
-                    "this player's permissions cannot be read: it has none until they can"
-                );
-                None
-            }
+            Some(Err(mistakes)) => void(mistakes.iter().take(MAX_MISTAKES).map(ToString::to_string).collect::<Vec<_>>().join("; ")),
         };
-        Some((uuid, Known { revision, user: user.map(Arc::new) }))
+        Some((uuid, Known { revision, generation: raw.generation.into(), user: user.map(Arc::new) }))
     }
 
     /// Puts it into a slot, unless that has it already or knows better.
@@ -61,7 +59,7 @@ impl Known {
     /// A new stream begins: what it tells first counts, whatever the revision. The store may have been restored from a backup.
     pub(crate) fn forget_revision(slot: &Slot) {
         if let Some(held) = slot.load().as_ref() {
-            slot.store(Some(Arc::new(Known { revision: Revision::default(), user: held.user.clone() })));
+            slot.store(Some(Arc::new(Known { revision: Revision::default(), ..Known::clone(held) })));
         }
     }
 }

@@ -33,14 +33,26 @@ pub(super) struct Set {
 struct Basis {
     user: Arc<User>,
     backend: Option<Arc<str>>,
+    /// Of user and groups.
+    generation: Arc<str>,
     base: Arc<Base>,
     /// By these it stands. Weak: a session that asks nothing for long is not to hold groups that have gone.
     rules: Weak<Rules>,
 }
 
+/// What one session's set is made from; the rest is everybody's.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'a> {
+    pub(super) user: &'a Arc<User>,
+    /// The one that `user` is of.
+    pub(super) generation: &'a Arc<str>,
+    pub(super) backend: Option<&'a Arc<str>>,
+}
+
 /// What this user has on this backend.
 pub(super) fn resolve(user: &Arc<User>, backend: Option<&Arc<str>>, rules: &Arc<Rules>, now: &impl Fn() -> i64, tally: &Tally) -> Set {
-    let basis = Basis { user: user.clone(), backend: backend.cloned(), base: rules.base.clone(), rules: Arc::downgrade(rules) };
+    let (generation, base) = (rules.generation.clone(), rules.base.clone());
+    let basis = Basis { user: user.clone(), backend: backend.cloned(), generation, base, rules: Arc::downgrade(rules) };
     let resolve = || {
         tally.resolved();
         let Base { tracks, settings } = &*rules.base;
@@ -53,7 +65,7 @@ pub(super) fn resolve(user: &Arc<User>, backend: Option<&Arc<str>>, rules: &Arc<
         lately.retain(|(resolved, _)| resolved.strong_count() > 0);
         if let Some(place) = lately.iter().position(|(_, known)| known.is_like(&basis)) {
             let (resolved, known) = &mut lately[place];
-            if let Some(resolved) = resolved.upgrade().filter(|resolved| known.stands(resolved, rules, now)) {
+            if let Some(resolved) = resolved.upgrade().filter(|resolved| !has_run_out(resolved, now) && known.agrees(resolved, rules)) {
                 return resolved;
             }
             lately.remove(place);
@@ -73,30 +85,39 @@ impl Set {
         &self.resolved
     }
 
-    /// Whether it is this user's on this backend.
-    pub(super) fn is_of(&self, user: &Arc<User>, backend: Option<&Arc<str>>) -> bool {
-        Arc::ptr_eq(&self.basis.user, user) && self.basis.backend.as_ref() == backend
-    }
-
-    /// Whether it would come out the same by these rules, at this time.
-    pub(super) fn stands(&mut self, rules: &Arc<Rules>, now: &impl Fn() -> i64) -> bool {
-        self.basis.stands(&self.resolved, rules, now)
+    /// Whether it would come out the same by these rules, at this time. Of a user and rules that do not go together, those of its own
+    /// generation count; those of another have no say until both are of it.
+    pub(super) fn stands(&mut self, own: Own<'_>, rules: &Arc<Rules>, now: &impl Fn() -> i64) -> bool {
+        let Self { resolved, basis } = self;
+        if basis.backend.as_ref() != own.backend || has_run_out(resolved, now) {
+            return false;
+        }
+        let is_whole = *own.generation == rules.generation;
+        let has_say = |generation: &Arc<str>| is_whole || *generation == basis.generation;
+        let (user_has, rules_have) = (has_say(own.generation), has_say(&rules.generation));
+        let stands = (!user_has || Arc::ptr_eq(&basis.user, own.user)) && (!rules_have || basis.agrees(resolved, rules));
+        if stands && is_whole && !Arc::ptr_eq(&basis.generation, &rules.generation) {
+            basis.generation.clone_from(&rules.generation);
+        }
+        stands
     }
 }
 
+fn has_run_out(resolved: &Resolved, now: &impl Fn() -> i64) -> bool {
+    resolved.valid_until().is_some_and(|until| now() >= until)
+}
+
 impl Basis {
-    fn stands(&mut self, resolved: &Resolved, rules: &Arc<Rules>, now: &impl Fn() -> i64) -> bool {
-        if resolved.valid_until().is_some_and(|until| now() >= until) {
-            return false;
-        }
+    /// Whether the rules say what they said.
+    fn agrees(&mut self, resolved: &Resolved, rules: &Arc<Rules>) -> bool {
         if std::ptr::eq(self.rules.as_ptr(), Arc::as_ptr(rules)) {
             return true;
         }
-        let stands = Arc::ptr_eq(&self.base, &rules.base) && resolved.is_current(&rules.groups);
-        if stands {
+        let agrees = Arc::ptr_eq(&self.base, &rules.base) && resolved.is_current(&rules.groups);
+        if agrees {
             self.rules = Arc::downgrade(rules);
         }
-        stands
+        agrees
     }
 
     /// Whether what is made from it is as good for the other.

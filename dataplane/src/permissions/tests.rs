@@ -48,7 +48,7 @@ fn change(node: &Node, change: impl FnOnce(&mut Snapshot)) {
 fn message(store: &str, number: u64, entries: Vec<Entry>) -> v1::UserPermissions {
     let user = User { nodes: entries, ..User::unknown(Uuid::from_u128(1)) };
     let revision = Some(v1::Revision { store_id: store.into(), number });
-    v1::UserPermissions { player_uuid: user.uuid.to_string(), revision, user: Some((&user).into()) }
+    v1::UserPermissions { player_uuid: user.uuid.to_string(), revision, user: Some((&user).into()), ..Default::default() }
 }
 
 fn tell(permissions: &Permissions, message: v1::UserPermissions) {
@@ -165,12 +165,143 @@ fn of_what_is_told_the_newest_counts() {
     told(unreadable, [Unavailable; 3]);
     told(message("another", 2, entries(&["v3"])), [Unavailable; 3]);
     told(message("another", 4, entries(&["v1", "v3"])), [True, Undefined, True]);
+    // Nor what the replica cannot read.
+    told(v1::UserPermissions { unreadable: true, user: None, ..message("another", 5, Vec::new()) }, [Unavailable; 3]);
+    told(message("another", 6, entries(&["v1", "v3"])), [True, Undefined, True]);
     // On a new stream it all begins anew; until something comes, what was told last holds.
     Known::forget_revision(permissions.slot());
     assert_eq!(permissions.check(&node, "v1"), True);
     tell(&permissions, message("another", 1, entries(&["v2"])));
     assert_eq!(permissions.check(&node, "v2"), True);
     assert_eq!(Known::read(v1::UserPermissions { player_uuid: "nobody".into(), ..Default::default() }).map(|(uuid, _)| uuid), None);
+}
+
+/// Puts the groups of an import in force: everybody has this.
+fn import_groups(node: &Node, number: u64, generation: &str, permission: &str) {
+    let revision = Revision { store_id: STORE.into(), number };
+    let group = Group::new("default", vec![entry(permission)]).expect("a group");
+    let groups = [("default".to_owned(), Arc::new(group))].into();
+    node.put_in_force(Snapshot { revision, groups, permission_generation: generation.into(), ..Snapshot::default() });
+}
+
+/// Tells the user of an import.
+fn import_user(slot: &Slot, number: u64, generation: &str, permission: &str) {
+    let message = v1::UserPermissions { generation: generation.into(), ..message(STORE, number, vec![entry(permission)]) };
+    Known::read(message).expect("of a player").1.put_into(slot);
+}
+
+#[test]
+fn half_of_an_import_changes_no_answer() {
+    use Answer::{True, Unavailable, Undefined};
+    let all = ["everybody.old", "own.old", "everybody.new", "own.new"];
+    for groups_first in [true, false] {
+        let node = node(&[]);
+        let mut permissions = player(&[]);
+        let slot = permissions.slot().clone();
+        let groups = |generation: &str| import_groups(&node, 2, generation, &format!("everybody.{generation}"));
+        let user = |generation: &str, number| import_user(&slot, number, generation, &format!("own.{generation}"));
+        let mut answers = |expected: [Answer; 4], when: &str| {
+            assert_eq!(all.map(|name| permissions.check(&node, name)), expected, "{when}, groups first: {groups_first}");
+        };
+        let (old, new) = ([True, True, Undefined, Undefined], [Undefined, Undefined, True, True]);
+        groups("old");
+        user("old", 2);
+        answers(old, "before");
+        if groups_first {
+            groups("new")
+        } else {
+            user("new", 3)
+        }
+        answers(old, "half of it");
+        if groups_first {
+            user("new", 3)
+        } else {
+            groups("new")
+        }
+        answers(new, "all of it");
+        // Who has asked nothing yet has no last answer.
+        let mut other = Permissions::default();
+        import_user(other.slot(), 2, "old", "own.old");
+        assert_eq!(other.check(&node, "own.old"), Unavailable);
+    }
+}
+
+#[test]
+fn while_half_of_an_import_is_here_an_answer_that_is_over_is_not_given() {
+    let node = node(&[]);
+    let at_first = || {
+        import_groups(&node, 2, "old", "a");
+        let mut permissions = player(&[]);
+        let temporary = Entry::new("b", true, Contexts::none(), Some(100)).expect("a node");
+        tell(&permissions, v1::UserPermissions { generation: "old".into(), ..message(STORE, 2, vec![temporary]) });
+        assert!(permissions.resolved(&node, || 1).is_some_and(|resolved| Answer::from(resolved.check("b")).is_allowed()));
+        import_groups(&node, 3, "new", "a");
+        assert!(permissions.resolved(&node, || 99).is_some());
+        permissions
+    };
+    assert!(at_first().resolved(&node, || 100).is_none(), "it has run out");
+    let mut elsewhere = at_first();
+    elsewhere.moved("arena");
+    assert!(elsewhere.resolved(&node, || 1).is_none(), "it was of another backend");
+    let mut changed = at_first();
+    import_user(changed.slot(), 3, "old", "c");
+    assert!(changed.resolved(&node, || 1).is_none(), "something may have been taken away");
+    let mut void = at_first();
+    tell(&void, v1::UserPermissions { generation: "old".into(), unreadable: true, ..message(STORE, 3, Vec::new()) });
+    assert!(void.resolved(&node, || 1).is_none(), "something may have been taken away");
+    for mut permissions in [elsewhere, changed, void] {
+        import_user(permissions.slot(), 9, "new", "d");
+        assert_eq!(["a", "d"].map(|name| permissions.check(&node, name)), [Answer::True; 2]);
+    }
+}
+
+/// A session that is asked all the time, while imports come in halves.
+#[test]
+fn of_two_imports_nobody_ever_has_a_mixture() {
+    const IMPORTS: u64 = 300;
+    let node = node(&[]);
+    let mut permissions = player(&[]);
+    let slot = permissions.slot().clone();
+    let import = |number: u64| {
+        let generation = number.to_string();
+        let groups = || import_groups(&node, number, &generation, &format!("everybody.{number}"));
+        let user = || import_user(&slot, number, &generation, &format!("own.{number}"));
+        if number % 2 == 0 {
+            groups();
+            user();
+        } else {
+            user();
+            groups();
+        }
+    };
+    import(2);
+    assert_eq!(permissions.check(&node, "own.2"), Answer::True);
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 3..=IMPORTS {
+                import(number);
+                done.store(number, Ordering::Release);
+            }
+        });
+        let mut last = 2;
+        loop {
+            let is_over = done.load(Ordering::Acquire) == IMPORTS;
+            let resolved = permissions.resolved(&node, now).expect("the last answers hold").clone();
+            let has = |kind: &str| -> Vec<u64> {
+                let is_allowed = |number: &u64| Answer::from(resolved.check(&format!("{kind}.{number}"))).is_allowed();
+                (2..=IMPORTS).filter(is_allowed).collect()
+            };
+            let [everybody, own] = ["everybody", "own"].map(has);
+            assert_eq!(everybody, own);
+            assert!(own.len() == 1 && own[0] >= last, "{own:?} after {last}");
+            last = own[0];
+            if is_over {
+                break;
+            }
+        }
+        assert_eq!(last, IMPORTS);
+    });
 }
 
 #[test]
@@ -181,6 +312,11 @@ fn being_told_the_same_again_resolves_nothing() {
     Known::forget_revision(permissions.slot());
     assert_eq!(permissions.check(&node, "b"), Answer::True);
     tell(&permissions, message(STORE, 9, entries(&["b"])));
+    assert_eq!(permissions.check(&node, "b"), Answer::True);
+    // Nor by an import that changes nothing for it.
+    change(&node, |snapshot| snapshot.permission_generation = "imported".into());
+    assert_eq!(permissions.check(&node, "b"), Answer::True);
+    tell(&permissions, v1::UserPermissions { generation: "imported".into(), ..message(STORE, 10, entries(&["b"])) });
     assert_eq!(permissions.check(&node, "b"), Answer::True);
     assert_eq!(node.tally.resolved_in_all(), 1);
 }

@@ -18,7 +18,7 @@ const ANN: Uuid = Uuid::from_u128(1);
 fn told(number: u64, granted: &[&str]) -> v1::UserPermissions {
     let granted = granted.iter().map(|key| v1::PermissionNode { key: (*key).into(), value: true, ..Default::default() });
     let user = v1::PermissionUser { uuid: ANN.to_string(), nodes: granted.collect(), ..Default::default() };
-    v1::UserPermissions { player_uuid: ANN.to_string(), revision: revision(number), user: Some(user) }
+    v1::UserPermissions { player_uuid: ANN.to_string(), revision: revision(number), user: Some(user), ..Default::default() }
 }
 
 /// A session that has claimed its player.

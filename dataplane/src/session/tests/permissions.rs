@@ -29,6 +29,7 @@ fn permissions(name: &str, revision: u64, granted: &[&str]) -> v1::UserPermissio
         player_uuid: uuid.clone(),
         revision: Some(v1::Revision { store_id: "test".into(), number: revision }),
         user: Some(v1::PermissionUser { uuid, nodes: granted.collect(), ..Default::default() }),
+        ..Default::default()
     }
 }
 
