@@ -46,7 +46,7 @@ fn scene<T>(node: &Node, play: impl FnOnce(Scene<'_>) -> T) -> T {
     let all = Entry::new("moonbridge.command.*", true, Contexts::default(), None).expect("a node");
     let user = User { nodes: vec![all], ..User::unknown(offline_uuid("Ada")) };
     let revision = Some((&Revision { store_id: "test".into(), number: 1 }).into());
-    let told = v1::UserPermissions { player_uuid: user.uuid.to_string(), revision, user: Some((&user).into()) };
+    let told = v1::UserPermissions { player_uuid: user.uuid.to_string(), revision, user: Some((&user).into()), ..Default::default() };
     Known::read(told).expect("of a player").1.put_into(permissions.slot());
     let texts = node.config.commands.languages.of(None).clone();
     play(Scene { node, permissions: &mut permissions, texts: &texts, player: &ada(), backend: Some("backend-0001"), session: "-" })

@@ -18,6 +18,9 @@ use crate::registry::Outcome;
 /// Commands of one player that wait for an answer; more are refused.
 const MAX_ASKS: usize = 8;
 
+/// Bytes waiting for the player beyond which its commands wait, too.
+const HIGH_WATER: usize = 64 << 10;
+
 /// How often a player is told that it types commands too fast.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
@@ -30,9 +33,13 @@ pub(super) enum Answered {
 }
 
 impl Play {
-    /// Deals with what was taken off and with what was answered, as soon as frames may be put into the player's stream.
+    /// Deals with what was taken off and with what was answered, as soon as frames may be put into the player's stream and it
+    /// has read most of what it was told before.
     pub(super) fn poll_taken(&mut self, cx: &mut Context<'_>) {
         while self.may_inject() {
+            if self.player.out.len() > HIGH_WATER && self.player.out.poll_flush(cx).is_pending() {
+                return;
+            }
             if let Some(taken) = self.state.taken.pop() {
                 self.deal_with(taken);
             } else if let Poll::Ready(answered) = self.command_asks.poll_next(cx) {

@@ -11,11 +11,15 @@ use moonbridge_protocol::play::{self as packets, ClientSettings};
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::version::{Clientbound, Serverbound};
 use moonbridge_protocol::{frame, login};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::super::Arrival;
 use super::stage::*;
 use crate::commands::{Kind, Languages};
 use crate::config::Config;
+use crate::conn::Conn;
 use crate::node::Node;
 
 /// What the control plane says that Steve has; `!` takes away.
@@ -29,6 +33,7 @@ fn grant(node: &Node, revision: u64, permissions: &[&str]) {
         player_uuid: uuid.clone(),
         revision: Some(v1::Revision { store_id: "test".into(), number: revision }),
         user: Some(v1::PermissionUser { uuid, nodes: nodes.collect(), ..Default::default() }),
+        ..Default::default()
     });
 }
 
@@ -548,6 +553,39 @@ async fn an_answer_waits_for_the_end_of_a_long_frame() {
     for _ in 0..3 {
         player.hears("There is no server x.").await;
     }
+}
+
+/// A player that types and does not read: what it is told does not pile up, and all of it comes once it does read.
+#[tokio::test]
+async fn answers_wait_for_a_player_that_does_not_read() {
+    const LISTS: usize = 60;
+    let lobby = host("lobby").await;
+    let others = (0..60).map(|number| (format!("a-backend-with-a-long-name-{number:02}"), "127.0.0.1:1".to_owned()));
+    let all = [("lobby".to_owned(), lobby.address().to_string())].into_iter().chain(others);
+    let node = node_with(all.collect(), OnKick::Fallback, |config| config.commands.burst = 1_000);
+    let (front, narrow) = (TcpListener::bind("127.0.0.1:0").await.expect("bind"), TcpSocket::new_v4().expect("a socket"));
+    narrow.set_recv_buffer_size(4_096).expect("set");
+    let mut player = Peer(Conn::new(narrow.connect(front.local_addr().expect("address")).await.expect("connected")));
+    let (stream, address) = front.accept().await.expect("accept");
+    socket2::SockRef::from(&stream).set_send_buffer_size(4_096).expect("set");
+    let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a place");
+    tokio::spawn(super::super::serve(node.clone(), Arrival { stream, address, place, authenticator: None }));
+    player.greet("Steve", 5).await;
+    let mut backend = lobby.accept().await;
+    assert_eq!(player.frame().await.id, 2, "Login Success");
+    grant(&node, 1, &[]);
+    for _ in 0..LISTS {
+        player.say("/server").await;
+    }
+    player.say("mark").await;
+    backend.is_told("mark").await;
+    player.say("/server x").await;
+    for _ in 0..LISTS {
+        player.hears("You are on lobby.").await;
+        let list = line(&mut player).await;
+        assert!(list.len() > 10_000 && list.contains("long-name-49"), "{} bytes", list.len());
+    }
+    player.hears("There is no server x.").await;
 }
 
 #[tokio::test]
