@@ -91,3 +91,21 @@ async fn a_restricted_backend_shows_in_the_list_and_in_a_route_s_test() {
     up.cli.ok(&["backend", "unrestrict", "vip"]).await;
     assert_eq!(why(&[]).await, json!("ok"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_s_plugin_channel_is_switched_off_and_on() {
+    let up = Up::start(&["--backend", "lobby=127.0.0.1:1", "--backend", "vip=127.0.0.1:2"]).await;
+    let listed = async || {
+        let rows = up.cli.rows(&["backend", "list"]).await;
+        rows.iter().map(|row| row["plugin_channel"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await, [json!(true), json!(true)]);
+    up.cli.ok(&["backend", "plugin-channel", "vip", "off"]).await;
+    // Setting it anew leaves it off.
+    up.cli.ok(&["backend", "set", "vip", "--address", "127.0.0.1:3"]).await;
+    assert_eq!(listed().await, [json!(true), json!(false)]);
+    up.cli.ok(&["backend", "plugin-channel", "vip", "on"]).await;
+    assert_eq!(listed().await, [json!(true), json!(true)]);
+    let unknown = up.cli.run(&["backend", "plugin-channel", "nowhere", "off"]).await;
+    assert!(unknown.stderr.contains("nowhere"), "{unknown:?}");
+}

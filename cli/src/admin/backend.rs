@@ -6,13 +6,13 @@ use moonbridge_proto::v1;
 use serde_json::{Value, json};
 
 use super::{Session, forwarding_name};
-use crate::args::{BackendVerb, ForwardingArg, ForwardingArgs};
+use crate::args::{BackendVerb, ForwardingArg, ForwardingArgs, Switch};
 use crate::control::{PAGE, pages, refused};
 use crate::failure::{Failure, Outcome};
 use crate::output::Listing;
 
-const COLUMNS: &[&str] = &["name", "address", "forwarding", "drained", "restricted", "players"];
-const ONE: &[&str] = &["name", "address", "forwarding", "drained", "restricted"];
+const COLUMNS: &[&str] = &["name", "address", "forwarding", "drained", "restricted", "plugin_channel", "players"];
+const ONE: &[&str] = &["name", "address", "forwarding", "drained", "restricted", "plugin_channel"];
 
 /// Runs a verb.
 pub(crate) async fn run(session: Session, verb: BackendVerb) -> Outcome {
@@ -24,6 +24,7 @@ pub(crate) async fn run(session: Session, verb: BackendVerb) -> Outcome {
         BackendVerb::Undrain { name } => drain(session, name, false).await,
         BackendVerb::Restrict { name } => restrict(session, name, true).await,
         BackendVerb::Unrestrict { name } => restrict(session, name, false).await,
+        BackendVerb::PluginChannel { name, switch } => plugin_channel(session, name, switch == Switch::Off).await,
     }
 }
 
@@ -39,8 +40,8 @@ async fn list(session: Session, only_drained: bool) -> Outcome {
     for status in backends {
         let backend = status.backend.unwrap_or_default();
         if backend.drained || !only_drained {
-            let [name, address, forwarding, drained, restricted] = row(&backend);
-            listing.push([name, address, forwarding, drained, restricted, json!(status.players)]);
+            let [name, address, forwarding, drained, restricted, plugin_channel] = row(&backend);
+            listing.push([name, address, forwarding, drained, restricted, plugin_channel, json!(status.players)]);
         }
     }
     listing.print(session.output, "no backends; add one with `moonbridge backend set NAME --address HOST:PORT`")
@@ -101,13 +102,21 @@ async fn restrict(mut session: Session, name: String, restricted: bool) -> Outco
     session.done(&text, &one(&backend))
 }
 
-fn row(backend: &v1::Backend) -> [Value; 5] {
+async fn plugin_channel(mut session: Session, name: String, off: bool) -> Outcome {
+    let request = v1::SetPluginChannelRequest { name, off };
+    let backend = session.admin.set_plugin_channel(request).await.map_err(refused)?.into_inner();
+    let what = if backend.plugin_channel_off { "passed on to players and not done" } else { "done" };
+    session.done(&format!("what the plugins of backend {} ask on the channel BungeeCord is {what}", backend.name), &one(&backend))
+}
+
+fn row(backend: &v1::Backend) -> [Value; 6] {
     [
         json!(backend.name),
         json!(backend.address),
         json!(forwarding_name(backend.forwarding)),
         json!(backend.drained),
         json!(backend.restricted),
+        json!(!backend.plugin_channel_off),
     ]
 }
 

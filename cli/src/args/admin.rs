@@ -76,7 +76,7 @@ pub(crate) enum BackendVerb {
         #[arg(long)]
         drained: bool,
     },
-    /// Add a backend, or change it; it stays drained and restricted as it is.
+    /// Add a backend, or change it; it stays drained and restricted, and its plugin channel on or off, as it is.
     Set {
         /// Its name: 1 to 64 of a-z, 0-9, '.', '_', '-'.
         #[arg(value_parser = values::backend_name)]
@@ -115,6 +115,22 @@ pub(crate) enum BackendVerb {
         /// Its name.
         name: String,
     },
+    /// Say whether what a backend's plugins ask on the channel BungeeCord is done; a new backend's is.
+    PluginChannel {
+        /// Its name.
+        name: String,
+        /// Whether it is.
+        switch: Switch,
+    },
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// It is done.
+    On,
+    /// It is passed on to the player, like anything else.
+    Off,
 }
 
 /// How a backend is told who the player is.

@@ -53,9 +53,6 @@ use crate::trace::{LeftOut, SessionContext};
 /// A 1.7 client that is disconnected in the same instant as it gets Login Success may crash (docs/protocol.md).
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Bytes waiting for the player beyond which it is told nothing more by others.
-const MOST_UNREAD: usize = 256 << 10;
-
 /// How long a peer gets to read the last thing it is sent.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -328,7 +325,7 @@ impl Play {
         match delivered {
             Delivered::Text(text) => {
                 // What does not fit is for a player who has not read for long.
-                let _ = self.player.out.len() < MOST_UNREAD && self.state.taken.push(Taken::Told(text));
+                self.state.taken.push(Taken::Told(text));
             }
             Delivered::PluginMessage { backend: Some(backend), data } if self.current.as_ref().is_none_or(|at| *at.name != *backend) => {
                 self.node.registry.deliver_to_backend(&backend, &data, Some(&self.registration.id));

@@ -3,6 +3,7 @@
 mod allocations;
 mod commands;
 mod completion;
+mod deliveries;
 mod online;
 mod permissions;
 mod plugin_channel;
