@@ -28,6 +28,9 @@ const MAX_ANSWERS: usize = 64;
 /// Most bytes in them.
 const MAX_BYTES: usize = 256 << 10;
 
+/// Bytes waiting for the player beyond which its answers wait, too.
+const HIGH_WATER: usize = 64 << 10;
+
 /// The longest text that the node suggests anything for, in bytes.
 const MAX_TYPED: usize = 256;
 
@@ -183,6 +186,9 @@ impl Play {
     /// Gives the player what it can be given now.
     fn give_answers(&mut self, cx: &mut Context<'_>) {
         while self.may_inject() {
+            if self.player.out.len() > HIGH_WATER && self.player.out.poll_flush(cx).is_pending() {
+                return;
+            }
             let Poll::Ready(own) = self.poll_own_words(cx) else { return };
             let Some(completion) = &mut self.state.completion else { return };
             let Some(answer) = completion.answers.front() else { return };

@@ -198,7 +198,7 @@ impl Play {
         if let Some(current) = self.current.as_mut().filter(|_| !self.state.plugin_channel.announced) {
             current.link.out.write(|out| self.state.plugin_channel.announce(out, version));
         }
-        while self.current.as_ref().is_some_and(|current| current.link.out.len() < HIGH_WATER) {
+        while self.backend_takes_more(cx) {
             let Some(traffic) = &mut self.state.plugin_channel.traffic else { return };
             if let Some(message) = traffic.messages.pop() {
                 self.say_to_plugins(&message);
@@ -218,6 +218,15 @@ impl Play {
     /// Whether frames of the node's own may be put into the backend's stream now.
     pub(super) fn may_tell_backend(&self) -> bool {
         self.current.is_some() && (self.holding || self.player.walker.at_boundary())
+    }
+
+    /// Whether it reads what it is told; if not, the task is woken when it does.
+    fn backend_takes_more(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(current) = &mut self.current else { return false };
+        if current.link.out.len() >= HIGH_WATER {
+            current.link.out.push(cx);
+        }
+        current.link.out.len() < HIGH_WATER
     }
 
     fn obey(&mut self, data: &[u8]) {

@@ -33,6 +33,7 @@ fn grant(node: &Node, revision: u64, granted: &[&str]) {
         player_uuid: uuid.clone(),
         revision: Some(v1::Revision { store_id: "test".into(), number: revision }),
         user: Some(v1::PermissionUser { uuid, nodes: nodes.collect(), ..Default::default() }),
+        ..Default::default()
     });
 }
 

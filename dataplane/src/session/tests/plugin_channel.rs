@@ -5,6 +5,7 @@ mod vectors;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use moonbridge_proto::snapshot::OnKick;
 use moonbridge_proto::v1::{self, ask::Question, ask_forward::Where, ask_transfer::Who};
@@ -13,6 +14,7 @@ use moonbridge_protocol::name::offline_uuid;
 use moonbridge_protocol::play::{self as packets, MAX_SERVERBOUND_DATA, PluginMessage};
 use moonbridge_protocol::version::{Clientbound, Serverbound};
 use moonbridge_protocol::wire::{Reader, put_varint};
+use tokio::time::Instant;
 
 use super::stage::*;
 use crate::node::Node;
@@ -256,6 +258,23 @@ async fn ten_thousand_names_are_cut_to_what_a_message_takes() {
     let listed = read_text(&mut reader).expect("a whole text");
     let listed: Vec<&str> = listed.split(", ").collect();
     assert_eq!(listed, names[..listed.len()]);
+
+    // Many such answers go as fast as they are read.
+    let began = Instant::now();
+    for _ in 0..30 {
+        backend.ask(&texts(&["PlayerList", "ALL"])).await;
+    }
+    let mut asks = Vec::new();
+    for _ in 0..30 {
+        asks.push(asked(&node).await);
+    }
+    for ask in asks {
+        node.network.answered(v1::AskAnswer { id: ask.id, backends: vec![on("lobby", &names)], ..Default::default() });
+    }
+    for _ in 0..30 {
+        assert_eq!(backend.plugins_hear().await, heard);
+    }
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
