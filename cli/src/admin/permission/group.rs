@@ -1,6 +1,6 @@
 //! `moonbridge permission group`.
 
-use moonbridge_permissions::{Group, Kind};
+use moonbridge_permissions::Group;
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::permission_edit::Edit;
 use serde_json::{Value, json};
