@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod connect;
+pub mod permission_settings;
 pub mod routing;
 pub mod snapshot;
 pub mod telemetry;

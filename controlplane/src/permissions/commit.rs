@@ -21,6 +21,9 @@ pub(super) const MAX_RECORD: usize = MAX_BYTES - (384 << 10);
 /// Groups that one call may name as new parents, or a track have: each is a compare.
 pub(super) const MAX_GROUPS: usize = 100;
 
+/// What the audit says that a record was before, if nobody can say more.
+pub(super) const UNREADABLE: &str = "what could not be read";
+
 /// A change, decided on something that may have changed meanwhile.
 pub(super) struct Plan {
     /// The head is compared beside them.

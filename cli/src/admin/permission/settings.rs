@@ -1,12 +1,10 @@
 //! `moonbridge permission settings`: by the names that the settings have in LuckPerms' `config.yml`.
 
-mod keys;
-
 use moonbridge_permissions::Settings;
+use moonbridge_proto::permission_settings::{pairs, set};
 use moonbridge_proto::v1;
 use serde_json::{Map, Value};
 
-use self::keys::{pairs, set};
 use super::super::Session;
 use crate::args::Format;
 use crate::args::permission::SettingsVerb;

@@ -1,14 +1,16 @@
 //! Changing how permissions are resolved.
 
 use moonbridge_permissions::Settings;
+use moonbridge_proto::permission_settings::pairs;
 use moonbridge_proto::v1;
 use tonic::Status;
 
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, put_record, record};
-use crate::permissions::head::{Head, unchanged};
+use crate::permissions::commit::{Attempts, Plan, UNREADABLE, put_record};
+use crate::permissions::head::{Head, decode, entry_at, unchanged};
 use crate::replica::Replica;
 use crate::resources::invalid;
+use crate::store::Entry;
 use crate::{audit, keys, status};
 
 pub(in crate::permissions) async fn set_settings(
@@ -18,20 +20,22 @@ pub(in crate::permissions) async fn set_settings(
 ) -> Result<v1::PermissionSettings, Status> {
     let raw = request.settings.clone().ok_or_else(|| Status::invalid_argument("settings: missing"))?;
     let settings = Settings::try_from(&raw).map_err(|mistakes| invalid("settings", mistakes))?;
+    let expected = request.expected.as_ref().map(Settings::try_from).transpose().map_err(|mistakes| invalid("expected", mistakes))?;
     let raw = v1::PermissionSettings::from(&settings);
     let (key, target) = (keys::PERMISSION_SETTINGS, "permission settings");
     let mut attempts = Attempts::new(replica, caller);
     loop {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
-        let (stored, entry) = record::<v1::PermissionSettings>(replica, &head, key).await?;
-        let before = stored.unwrap_or_else(|| v1::PermissionSettings::from(&Settings::default()));
-        if request.expected.as_ref().is_some_and(|expected| *expected != before) {
-            return Err(Status::aborted("the permission settings are others now than those that were expected: look at them, then decide anew"));
+        let (before, entry) = stored(replica, &head, key).await?;
+        if expected.as_ref().is_some_and(|expected| before.as_ref() != Some(expected)) {
+            return Err(Status::aborted(
+                "the permission settings are others now than those that were expected: look at them, then decide anew",
+            ));
         }
-        if before == raw {
+        if before.as_ref() == Some(&settings) {
             return Ok(raw);
         }
-        let (was, is) = difference(&before, &raw);
+        let (was, is) = difference(before.as_ref(), &settings);
         let changes = vec![put_record(key, &raw, target, 0)?];
         let entry_now = audit::Entry { what: "permission.settings.set", target: target.to_owned(), before: was, after: is };
         let compares = vec![unchanged(key, entry.as_ref())];
@@ -41,13 +45,64 @@ pub(in crate::permissions) async fn set_settings(
     }
 }
 
-/// A line for every field that differs.
-fn difference(before: &v1::PermissionSettings, after: &v1::PermissionSettings) -> (Vec<String>, Vec<String>) {
-    let lines = |settings: &v1::PermissionSettings| -> Vec<String> {
-        let shown = format!("{settings:#?}");
-        shown.lines().map(|line| line.trim().trim_end_matches(',').to_owned()).collect()
+/// The settings as they are, the defaults if none are stored; `None` if what is stored cannot be read: it can be set anew.
+async fn stored(replica: &Replica, head: &Head, key: &str) -> Result<(Option<Settings>, Option<Entry>), Status> {
+    let (entry, _) = entry_at(&*replica.store, key, Some(head.revision)).await.map_err(status::store)?;
+    let settings = match &entry {
+        Some(entry) => decode::<v1::PermissionSettings>(entry).ok().and_then(|raw| Settings::try_from(&raw).ok()),
+        None => Some(Settings::default()),
     };
-    let (before, after) = (lines(before), lines(after));
+    Ok((settings, entry))
+}
+
+/// A line for every setting that differs: `apply-regex = true`.
+fn difference(before: Option<&Settings>, after: &Settings) -> (Vec<String>, Vec<String>) {
+    let after = lines(after);
+    let Some(before) = before else { return (vec![UNREADABLE.to_owned()], after) };
+    let before = lines(before);
     let only = |lines: &[String], others: &[String]| lines.iter().filter(|line| !others.contains(line)).cloned().collect();
     (only(&before, &after), only(&after, &before))
+}
+
+fn lines(settings: &Settings) -> Vec<String> {
+    // Spaces are to be seen.
+    let shown = |value: String| if value.is_empty() || value != value.trim() { format!("{value:?}") } else { value };
+    pairs(&settings.into()).into_iter().map(|(key, value)| format!("{key} = {}", shown(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use moonbridge_permissions::settings::Stack;
+
+    use super::*;
+
+    fn of(prefix: &str, suffix: &str) -> Settings {
+        let stack = |spacer: &str| Stack { start_spacer: spacer.to_owned(), ..Stack::default() };
+        Settings { prefix: stack(prefix), suffix: stack(suffix), ..Settings::default() }
+    }
+
+    #[test]
+    fn settings_that_change_places_are_told_as_what_they_are() {
+        let (before, after) = difference(Some(&of("[", "")), &of("", "["));
+        assert_eq!(before, ["meta-formatting.prefix.start-spacer = [", "meta-formatting.suffix.start-spacer = \"\""]);
+        assert_eq!(after, ["meta-formatting.prefix.start-spacer = \"\"", "meta-formatting.suffix.start-spacer = ["]);
+        let (before, after) = difference(None, &of("", ""));
+        assert_eq!((before.len(), after.len()), (1, pairs(&v1::PermissionSettings::from(&of("", ""))).len()));
+    }
+
+    #[test]
+    fn one_value_with_a_comma_is_not_told_like_two() {
+        let of = |values: &[&str]| {
+            let mut settings = Settings::default();
+            for value in values {
+                settings.static_contexts.add("region", value).expect("a context");
+            }
+            settings
+        };
+        let (before, after) = difference(Some(&of(&["eu", "us"])), &of(&["eu,us"]));
+        assert_eq!(
+            (before, after),
+            (vec!["static-contexts.region = eu,us".to_owned()], vec!["static-contexts.region = \"eu,us\"".to_owned()])
+        );
+    }
 }

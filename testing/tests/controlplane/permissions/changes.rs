@@ -251,7 +251,7 @@ async fn every_change_is_in_the_audit_and_what_changes_nothing_is_not() {
     assert_eq!(of(2), line("permission.group.change", "group mod", "", "a = true"));
     assert_eq!(of(3), line("permission.group.change", "group mod", "a = true", "a = false; a = false (world=x)"));
     assert_eq!(of(4), line("permission.user.promote", &format!("user {ADA}"), "", "group.default = true; group.mod = true"));
-    assert_eq!(of(5), line("permission.settings.set", "permission settings", "apply_regex: true", "apply_regex: false"));
+    assert_eq!(of(5), line("permission.settings.set", "permission settings", "apply-regex = true", "apply-regex = false"));
     let gone = "a = false; a = false (world=x); track staff = mod";
     assert_eq!(of(6), line("permission.group.delete", "group mod", gone, "track staff = "));
     assert_eq!(of(7).0, "permission.import");

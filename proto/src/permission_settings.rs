@@ -1,9 +1,9 @@
-//! Which part of the settings each key of LuckPerms' `config.yml` stands for.
+//! Permission settings by the names that they have in LuckPerms' `config.yml`: as people see and set them, and as the audit keeps them.
 
-use moonbridge_proto::v1::{self, MetaSelection, PermissionTraversal, PrimaryGroupCalculation, TemporaryAddBehaviour};
+use crate::v1::{self, MetaSelection, PermissionTraversal, PrimaryGroupCalculation, TemporaryAddBehaviour};
 
 /// Every setting that there is, with its value as it is set.
-pub(super) fn pairs(settings: &v1::PermissionSettings) -> Vec<(String, String)> {
+pub fn pairs(settings: &v1::PermissionSettings) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = FIELDS.iter().map(|(key, field)| ((*key).to_owned(), field.get(settings))).collect();
     for (of, stack) in [(PREFIX, settings.prefix.clone()), (SUFFIX, settings.suffix.clone())] {
         let stack = stack.unwrap_or_default();
@@ -14,8 +14,8 @@ pub(super) fn pairs(settings: &v1::PermissionSettings) -> Vec<(String, String)> 
     of.sort();
     pairs.extend(of.into_iter().map(|(key, value)| (format!("{SELECTION_OF}{key}"), word(&SELECTIONS, *value))));
     for context in settings.static_contexts.chunk_by(|a, b| a.key == b.key) {
-        let values: Vec<&str> = context.iter().map(|context| context.value.as_str()).collect();
-        pairs.push((format!("{STATIC}{}", context[0].key), values.join(",")));
+        let values = context.iter().map(|context| context.value.as_str());
+        pairs.push((format!("{STATIC}{}", context[0].key), joined(values)));
     }
     pairs
 }
@@ -23,8 +23,8 @@ pub(super) fn pairs(settings: &v1::PermissionSettings) -> Vec<(String, String)> 
 /// Sets one of them.
 ///
 /// # Errors
-/// Says what was expected.
-pub(super) fn set(settings: &mut v1::PermissionSettings, key: &str, value: &str) -> Result<(), String> {
+/// If there is no such setting, or it has no such value.
+pub fn set(settings: &mut v1::PermissionSettings, key: &str, value: &str) -> Result<(), SettingError> {
     if let Some((_, field)) = FIELDS.iter().find(|(name, _)| *name == key) {
         return field.set(settings, value);
     }
@@ -52,23 +52,43 @@ pub(super) fn set(settings: &mut v1::PermissionSettings, key: &str, value: &str)
         contexts.sort_by(|a, b| (&a.key, &a.value).cmp(&(&b.key, &b.value)));
         return Ok(());
     }
-    Err(unknown())
+    Err(SettingError::Unknown)
 }
 
-fn set_part(stack: &mut v1::MetaStack, part: &str, value: &str) -> Result<(), String> {
+fn set_part(stack: &mut v1::MetaStack, part: &str, value: &str) -> Result<(), SettingError> {
     let found = STACK.iter().find(|(name, _)| *name == part);
-    found.map_or_else(|| Err(unknown()), |(_, part)| part.set(stack, value))
+    found.map_or(Err(SettingError::Unknown), |(_, part)| part.set(stack, value))
 }
 
-fn unknown() -> String {
-    "there is no such setting; `moonbridge permission settings show` lists them (and meta-value-selection.KEY, static-contexts.KEY)"
-        .to_owned()
+/// Why a setting cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// Nothing has this name.
+    #[error(
+        "there is no such setting; `moonbridge permission settings show` lists them (and meta-value-selection.KEY, static-contexts.KEY)"
+    )]
+    Unknown,
+    /// It takes other values.
+    #[error("expected {expected}, got {got:?}")]
+    Value {
+        /// Those that it takes.
+        expected: String,
+        /// The one that was given.
+        got: String,
+    },
+}
+
+impl SettingError {
+    fn value(expected: impl Into<String>, got: &str) -> Self {
+        Self::Value { expected: expected.into(), got: got.to_owned() }
+    }
 }
 
 /// What of a message a key stands for.
 struct Field<M> {
     get: fn(&M) -> String,
-    set: fn(&mut M, &str) -> Result<(), String>,
+    set: fn(&mut M, &str) -> Result<(), SettingError>,
 }
 
 impl<M> Field<M> {
@@ -76,7 +96,7 @@ impl<M> Field<M> {
         (self.get)(message)
     }
 
-    fn set(&self, message: &mut M, value: &str) -> Result<(), String> {
+    fn set(&self, message: &mut M, value: &str) -> Result<(), SettingError> {
         (self.set)(message, value)
     }
 }
@@ -156,28 +176,34 @@ const SATISFY: Field<v1::PermissionSettings> = Field {
         let all = match value {
             "all-values-per-key" => true,
             "at-least-one-value-per-key" => false,
-            _ => return Err(format!("expected at-least-one-value-per-key or all-values-per-key, got {value:?}")),
+            _ => return Err(SettingError::value("at-least-one-value-per-key or all-values-per-key", value)),
         };
         put(&mut settings.contexts_want_all_values, all)
     },
 };
 
 const ELEMENTS: Field<v1::MetaStack> = Field {
-    get: |stack| if stack.elements.is_empty() { "highest".to_owned() } else { stack.elements.join(",") },
+    get: |stack| if stack.elements.is_empty() { "highest".to_owned() } else { joined(stack.elements.iter().map(String::as_str)) },
     set: |stack, value| put(&mut stack.elements, list(value).map(str::to_owned).collect()),
 };
 
-fn put<T>(place: &mut T, value: T) -> Result<(), String> {
+fn put<T>(place: &mut T, value: T) -> Result<(), SettingError> {
     *place = value;
     Ok(())
 }
 
-fn truth(value: &str) -> Result<bool, String> {
-    value.parse().map_err(|_| format!("expected true or false, got {value:?}"))
+fn truth(value: &str) -> Result<bool, SettingError> {
+    value.parse().map_err(|_| SettingError::value("true or false", value))
 }
 
 fn list(value: &str) -> impl Iterator<Item = &str> {
     value.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// What [`list`] takes apart. An item with a comma, which it cannot give, is to look like one.
+fn joined<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let items: Vec<String> = items.map(|item| if item.contains(',') { format!("{item:?}") } else { item.to_owned() }).collect();
+    items.join(",")
 }
 
 fn word(words: &Words, number: i32) -> String {
@@ -185,8 +211,8 @@ fn word(words: &Words, number: i32) -> String {
     found.map_or_else(|| if number == 0 { words[0].0.to_owned() } else { number.to_string() }, |(word, _)| (*word).to_owned())
 }
 
-fn number(words: &Words, word: &str) -> Result<i32, String> {
+fn number(words: &Words, word: &str) -> Result<i32, SettingError> {
     let found = words.iter().find(|(name, _)| *name == word);
     let [(a, _), (b, _), (c, _)] = words;
-    found.map(|(_, value)| *value).ok_or_else(|| format!("expected {a}, {b} or {c}, got {word:?}"))
+    found.map(|(_, value)| *value).ok_or_else(|| SettingError::value(format!("{a}, {b} or {c}"), word))
 }
