@@ -100,7 +100,7 @@ fn export(text: impl Read) -> Result<Imported, String> {
 fn config(text: impl Read, limits: &Limits) -> Result<bungeecord::Config, String> {
     let mut yaml = String::new();
     Bounded { inner: text, left: limits.yaml }.read_to_string(&mut yaml).map_err(why)?;
-    let config: bungeecord::Config = serde_norway::from_str(&yaml).map_err(|error| error.to_string())?;
+    let config = bungeecord::read(serde_norway::Deserializer::from_str(&yaml), yaml.len()).map_err(|error| error.to_string())?;
     match config.permissions.is_empty() && config.groups.is_empty() {
         true => Err("neither `permissions` nor `groups` is in it".to_owned()),
         false => Ok(config),

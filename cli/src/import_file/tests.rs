@@ -141,6 +141,15 @@ fn aliases_in_yaml_do_not_multiply() {
     }
     yaml += "permissions:\n  default: *j\n";
     assert!(problem(yaml.as_bytes()).contains("config.yml"));
+    // Fewer than the reader itself has anything against.
+    let item = "x".repeat(100);
+    let long = format!("a: &a [{}]\npermissions:\n{}", "x, ".repeat(1_000), (0..50).map(|n| format!("  g{n}: *a\n")).collect::<String>());
+    let large = format!("a: &a {item}\npermissions:\n  default: [{}]\n", "*a, ".repeat(1_000));
+    for yaml in [long, large] {
+        assert!(problem(yaml.as_bytes()).contains("aliases repeat what is in it"), "{}", problem(yaml.as_bytes()));
+    }
+    let some = "permissions:\n  a: &a\n  - moonbridge.command.list\n  b: *a\n";
+    assert!(matches!(content(some.as_bytes(), None, &LIMITS).unwrap(), Content::BungeeCord(config) if config.permissions["b"].len() == 1));
 }
 
 #[test]

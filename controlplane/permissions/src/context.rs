@@ -7,6 +7,9 @@ pub const SERVER: &str = "server";
 /// The context key of the backend that the player is on.
 pub const WORLD: &str = "world";
 
+/// The most pairs there may be.
+pub const MAX_CONTEXTS: usize = 500;
+
 /// A set of key and value pairs, sorted, none twice, all in lower case and not empty. A key may have several values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Contexts(Vec<(Arc<str>, Arc<str>)>);
@@ -17,6 +20,9 @@ pub enum ContextError {
     /// The key or the value is empty.
     #[error("expected a context as KEY=VALUE, neither of them empty, got {0:?}")]
     Empty(String),
+    /// There are too many.
+    #[error("expected at most {MAX_CONTEXTS} contexts")]
+    TooMany,
 }
 
 /// How many of a node's values for one key a question must have.
@@ -38,7 +44,7 @@ impl Contexts {
     /// Adds a pair; keys and values are trimmed and lower-cased, as LuckPerms does.
     ///
     /// # Errors
-    /// If one of them is empty.
+    /// If one of them is empty, or there are too many.
     pub fn add(&mut self, key: &str, value: &str) -> Result<(), ContextError> {
         let (key, value) = (key.trim().to_lowercase(), value.trim().to_lowercase());
         if key.is_empty() || value.is_empty() {
@@ -50,6 +56,9 @@ impl Contexts {
         }
         let pair: (Arc<str>, Arc<str>) = (key.into(), value.into());
         if let Err(place) = self.0.binary_search(&pair) {
+            if self.0.len() == MAX_CONTEXTS {
+                return Err(ContextError::TooMany);
+            }
             self.0.insert(place, pair);
         }
         Ok(())
@@ -58,7 +67,7 @@ impl Contexts {
     /// These pairs.
     ///
     /// # Errors
-    /// If a key or value is empty.
+    /// If a key or value is empty, or there are too many.
     pub fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ContextError> {
         let mut contexts = Self::none();
         for (key, value) in pairs {

@@ -108,7 +108,7 @@ pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditErro
         Edit::UnsetMeta(key, contexts) => take(nodes, key, now, |node| is_meta(node, key) && node.contexts() == contexts)?,
         Edit::SetParent { group, contexts, expiry } => {
             let node = Node::new(&key::inheritance(group), true, contexts.clone(), *expiry)?;
-            replace(&|node| matches!(node.kind(), Kind::Inheritance(_)) && node.contexts() == contexts, Some(node));
+            replace(&|node| node.group().is_some() && node.contexts() == contexts, Some(node));
         }
         Edit::Weight(weight) => {
             let node = Node::new(&key::weight(*weight), true, Contexts::none(), None)?;
@@ -165,7 +165,7 @@ impl Clear {
         match self {
             Self::All => true,
             Self::Permissions => matches!(node.kind(), Kind::Permission(_) | Kind::Regex(_)),
-            Self::Parents => matches!(node.kind(), Kind::Inheritance(_)),
+            Self::Parents => node.group().is_some(),
             Self::Meta => matches!(node.kind(), Kind::Prefix(..) | Kind::Suffix(..) | Kind::Meta(..)),
         }
     }

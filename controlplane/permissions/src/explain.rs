@@ -81,6 +81,12 @@ pub fn explain(
     }
 }
 
+/// The nodes that speak of a permission, in whatever contexts and however long, and what about each matched; in their order.
+pub fn matching<'a>(nodes: &'a [Node], settings: &Settings, permission: &str) -> impl Iterator<Item = (&'a Node, MatchedBy)> {
+    let permission = lower(permission);
+    nodes.iter().filter_map(move |node| Some((node, Match::of(node, &permission, settings)?.by)))
+}
+
 struct Found<'a> {
     matched: Match,
     node: &'a Node,

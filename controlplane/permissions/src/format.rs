@@ -14,6 +14,9 @@ use crate::track::Track;
 /// The most characters of a file's own words that a [`LeftOut`] repeats.
 const SHOWN: usize = 60;
 
+/// The most that a file's import leaves out by name; what more there is, is counted.
+const MAX_LEFT_OUT: usize = 100_000;
+
 /// What a file says.
 #[derive(Debug, Default)]
 pub struct Imported {
@@ -40,7 +43,7 @@ pub struct LeftOut {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// It is no JSON, or ends too soon, or something in it is of another type; with line and column.
+    /// It is no JSON, or ends too soon, or something in it is of another type, or there is too much of it; with line and column.
     #[error("not a LuckPerms export: {0}")]
     Json(#[from] serde_json::Error),
     /// The same user, group or track twice.
@@ -60,17 +63,24 @@ struct Gathered {
     tracks: BTreeMap<Arc<str>, Track>,
     users: BTreeMap<Uuid, User>,
     left_out: Vec<LeftOut>,
+    more_left_out: usize,
 }
 
 impl Gathered {
     fn leave_out(&mut self, path: impl Into<String>, problem: impl ToString) {
-        self.left_out.push(LeftOut { path: path.into(), problem: problem.to_string() });
+        match self.left_out.len() < MAX_LEFT_OUT {
+            true => self.left_out.push(LeftOut { path: path.into(), problem: problem.to_string() }),
+            false => self.more_left_out += 1,
+        }
     }
 }
 
 impl From<Gathered> for Imported {
     fn from(gathered: Gathered) -> Self {
-        let Gathered { groups, tracks, users, left_out } = gathered;
+        let Gathered { groups, tracks, users, mut left_out, more_left_out } = gathered;
+        if more_left_out > 0 {
+            left_out.push(LeftOut { path: "elsewhere".to_owned(), problem: format!("{more_left_out} more, which are not listed") });
+        }
         Self {
             groups: groups.into_values().collect(),
             tracks: tracks.into_values().collect(),

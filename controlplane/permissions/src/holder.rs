@@ -100,42 +100,6 @@ impl Group {
     }
 }
 
-/// The way by which a group would inherit itself if it had this parent: from the group to itself. Where and until when groups inherit
-/// does not matter: a cycle that is not there yet is one all the same.
-pub fn makes_cycle(groups: &Groups, group: &str, parent: &str) -> Option<Vec<String>> {
-    let mut led_here: BTreeMap<&str, &str> = BTreeMap::from([(parent, group)]);
-    let mut next = vec![parent];
-    while let Some(current) = next.pop() {
-        if current == group {
-            return Some(way_back(&led_here, group));
-        }
-        for node in groups.get(current).map(|group| group.nodes()).unwrap_or_default() {
-            if let (Kind::Inheritance(parent), true) = (node.kind(), node.value())
-                && !led_here.contains_key(&**parent)
-            {
-                led_here.insert(parent, current);
-                next.push(parent);
-            }
-        }
-    }
-    None
-}
-
-/// Backwards from the group until it comes again.
-fn way_back(led_here: &BTreeMap<&str, &str>, group: &str) -> Vec<String> {
-    let mut way = vec![group.to_owned()];
-    let mut at = group;
-    while let Some(&before) = led_here.get(at) {
-        way.push(before.to_owned());
-        if before == group {
-            break;
-        }
-        at = before;
-    }
-    way.reverse();
-    way
-}
-
 /// Two groups are equal if names and nodes are.
 impl PartialEq for Group {
     fn eq(&self, other: &Self) -> bool {
@@ -160,7 +124,7 @@ impl User {
     /// Gives the user one more parent everywhere its due: whoever has the default group by implication has it by a node from here on,
     /// as every user of LuckPerms does, or the other parent would take it away.
     pub fn keep_default_beside(&mut self, parent: &Node, now: i64) {
-        let is_other = !matches!(parent.kind(), Kind::Inheritance(group) if &**group == DEFAULT_GROUP);
+        let is_other = parent.parent().is_some_and(|group| &**group != DEFAULT_GROUP);
         if is_other && parent.is_parent_in(&Contexts::none(), now) && self.has_default_implied(now) {
             let default = Node::inheritance(&Arc::from(DEFAULT_GROUP));
             self.nodes.retain(|node| !node.is_same(&default));

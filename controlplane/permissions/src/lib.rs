@@ -5,7 +5,9 @@
 //! answers the same question with the way to the answer. [`edit`] changes nodes, [`track`] promotes, [`format`](mod@format) reads and
 //! writes other systems' files. What the rules are and where they are known from: `docs/permissions.md`.
 
+mod budget;
 pub mod context;
+mod cycle;
 pub mod duration;
 pub mod edit;
 mod explain;
@@ -16,9 +18,11 @@ mod resolve;
 pub mod settings;
 pub mod track;
 
+pub use budget::{Budget, Exhausted};
 pub use context::Contexts;
-pub use explain::{Explained, Explanation, MatchedBy, explain};
-pub use holder::{DEFAULT_GROUP, Group, Groups, Tracks, User, makes_cycle};
+pub use cycle::{find_cycle, makes_cycle};
+pub use explain::{Explained, Explanation, MatchedBy, explain, matching};
+pub use holder::{DEFAULT_GROUP, Group, Groups, Tracks, User};
 pub use node::{Kind, Node, NodeError};
 pub use resolve::{Answer, Resolved, resolve};
 pub use settings::Settings;

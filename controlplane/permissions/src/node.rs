@@ -3,6 +3,7 @@
 mod order;
 mod parse;
 mod pattern;
+mod shared;
 mod shorthand;
 
 use std::fmt;
@@ -25,6 +26,7 @@ pub struct Node {
     lower: Arc<str>,
     kind: Kind,
     value: bool,
+    effort: u16,
     contexts: Contexts,
     expiry: Option<i64>,
 }
@@ -89,20 +91,20 @@ impl Node {
     /// # Errors
     /// If the key is none.
     pub fn new(key: &str, value: bool, contexts: Contexts, expiry: Option<i64>) -> Result<Self, NodeError> {
-        let (key, kind) = parse::parse(key)?;
+        let parse::Parsed { key, kind, effort } = parse::parse(key)?;
         let lower = match &kind {
             Kind::Permission(all) => all.first().cloned(),
             _ => None,
         };
         let lower = lower.unwrap_or_else(|| parse::shared_lower(&key));
-        Ok(Self { key, lower, kind, value, contexts, expiry })
+        Ok(Self { key, lower, kind, value, effort, contexts, expiry })
     }
 
     /// That a user or group inherits a group, everywhere and for good.
     pub(crate) fn inheritance(group: &Arc<str>) -> Self {
         let key: Arc<str> = key::inheritance(group).into();
         let kind = Kind::Inheritance(Arc::clone(group));
-        Self { lower: Arc::clone(&key), key, kind, value: true, contexts: Contexts::none(), expiry: None }
+        Self { lower: Arc::clone(&key), key, kind, value: true, effort: 0, contexts: Contexts::none(), expiry: None }
     }
 
     /// The key, spelt the one way in which two that mean the same are equal: `Group.Mod` is `group.mod`, `weight.007` is `weight.7`.
@@ -124,9 +126,28 @@ impl Node {
         }
     }
 
+    /// Of shorthand, how many texts it took to expand, also if nothing came of it: no fewer than it stands for. Of an expression, how many
+    /// usual ones it counts for.
+    pub(crate) fn effort(&self) -> usize {
+        self.effort.into()
+    }
+
     /// What it is.
     pub fn kind(&self) -> &Kind {
         &self.kind
+    }
+
+    /// The group that it says is inherited, or is not.
+    pub fn group(&self) -> Option<&Arc<str>> {
+        match &self.kind {
+            Kind::Inheritance(group) => Some(group),
+            _ => None,
+        }
+    }
+
+    /// The group that it makes a parent.
+    pub fn parent(&self) -> Option<&Arc<str>> {
+        self.group().filter(|_| self.value)
     }
 
     /// True, or false to take away.
@@ -161,7 +182,7 @@ impl Node {
 
     /// Whether this says that a group is inherited in exactly these contexts.
     pub(crate) fn is_parent_in(&self, contexts: &Contexts, now: i64) -> bool {
-        matches!(self.kind, Kind::Inheritance(_)) && self.value && self.contexts == *contexts && !self.has_expired(now)
+        self.parent().is_some() && self.contexts == *contexts && !self.has_expired(now)
     }
 
     /// Whether it is a permission that ends in a wildcard.

@@ -4,13 +4,31 @@ use std::sync::Arc;
 
 use crate::context::Contexts;
 use crate::holder::{DEFAULT_GROUP, Groups, NameError, User, name};
-use crate::node::{Kind, Node};
+use crate::node::Node;
+
+/// The most groups of a track.
+pub const MAX_GROUPS: usize = 100;
 
 /// An order of groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
     name: Arc<str>,
     groups: Vec<Arc<str>>,
+}
+
+/// Why there can be no such track.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoTrack {
+    /// A name is none.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A group comes twice.
+    #[error("the group {0} is on it twice")]
+    Twice(String),
+    /// There are too many groups.
+    #[error("expected at most {MAX_GROUPS} groups")]
+    TooLong,
 }
 
 /// A step along a track.
@@ -61,13 +79,17 @@ impl Track {
     /// A track of these groups, in this order; none twice.
     ///
     /// # Errors
-    /// If a name is none, or a group comes twice.
-    pub fn new<'a>(track: &str, groups: impl IntoIterator<Item = &'a str>) -> Result<Self, NameError> {
+    /// If a name is none, a group comes twice, or there are too many.
+    pub fn new<'a>(track: &str, groups: impl IntoIterator<Item = &'a str>) -> Result<Self, NoTrack> {
         let mut names: Vec<Arc<str>> = Vec::new();
         for group in groups {
             let group = name(group)?;
+            // So few that no set is needed.
             if names.contains(&group) {
-                return Err(NameError(format!("{group} twice")));
+                return Err(NoTrack::Twice(group.to_string()));
+            }
+            if names.len() == MAX_GROUPS {
+                return Err(NoTrack::TooLong);
             }
             names.push(group);
         }
@@ -89,7 +111,7 @@ impl Track {
 ///
 /// A step up from none of the track's groups leads to its first one, a step down from the first one off the track. Who has the default
 /// group only because everybody has is on it. Until when the user is on a group stays as it is, and the stored primary group goes along
-/// if it was the group that is left and there are no contexts: all as in LuckPerms.
+/// if it was the group that is left and there are no contexts: all as in LuckPerms. Nodes that have expired go on the occasion.
 ///
 /// # Errors
 /// If there is no step to make.
@@ -113,6 +135,7 @@ pub fn step(
     if let Some(missing) = to.filter(|group| !groups.contains_key(&***group)) {
         return Err(TrackError::NoGroup(missing.to_string()));
     }
+    user.nodes.retain(|node| !node.has_expired(now));
     if let (None, Some(first)) = (&from, to) {
         user.keep_default_beside(&Node::inheritance(first).within(contexts.clone(), None), now);
     }
@@ -150,15 +173,5 @@ fn replace_parent(user: &mut User, from: Option<&Arc<str>>, to: Option<&Arc<str>
     user.nodes.retain(|node| !is(node, from) && !is(node, to));
     if let Some(to) = to {
         user.nodes.insert(place, Node::inheritance(to).within(contexts.clone(), expiry));
-    }
-}
-
-impl Node {
-    /// The group that it is about.
-    fn group(&self) -> Option<&Arc<str>> {
-        match self.kind() {
-            Kind::Inheritance(group) => Some(group),
-            _ => None,
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use moonbridge_permissions::edit::{Clear, Edit, EditError, difference, edit};
 use moonbridge_permissions::settings::TemporaryAdd;
-use moonbridge_permissions::track::{Direction, Moved, TrackError, step};
+use moonbridge_permissions::track::{Direction, MAX_GROUPS, Moved, NoTrack, TrackError, step};
 use moonbridge_permissions::{Contexts, Group, Groups, Kind, Node, NodeError, Track, User};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -155,6 +155,19 @@ fn steps_along_a_track() {
     }
 }
 
+#[test]
+fn what_has_expired_goes_with_a_step_and_stays_without_one() {
+    let staff = Track::new("staff", ["default", "mod", "admin"]).expect("a track");
+    let all = groups(&["default", "mod", "admin"]);
+    let mut moved = user(None, &["old until 999", "group.mod", "group.admin@lobby until 999", "a until 2000"]);
+    step(&mut moved, &staff, &all, &Contexts::none(), Direction::Promote, NOW).expect("a step");
+    assert_eq!(moved, user(None, &["group.admin", "a until 2000"]));
+    let before = user(None, &["old until 999", "group.admin"]);
+    let mut kept = before.clone();
+    assert!(step(&mut kept, &staff, &all, &Contexts::none(), Direction::Promote, NOW).is_err());
+    assert_eq!(kept, before);
+}
+
 /// The track's first group comes beside the default one, which is on no track here.
 #[test]
 fn who_is_promoted_from_nowhere_keeps_the_default_group() {
@@ -191,8 +204,16 @@ fn steps_that_cannot_be_made() {
     let empty = Track::new("empty", []).expect("a track");
     let step = step(&mut user(None, &[]), &empty, &groups(&[]), &Contexts::none(), Promote, NOW);
     assert_eq!(step, Err(TrackError::Empty("empty".to_owned())));
-    assert!(Track::new("t", ["a", "A"]).is_err());
-    assert!(Track::new("two words", ["a"]).is_err());
+}
+
+#[test]
+fn tracks_that_cannot_be() {
+    assert_eq!(Track::new("t", ["a", "b", "A"]), Err(NoTrack::Twice("a".to_owned())));
+    assert!(matches!(Track::new("two words", ["a"]), Err(NoTrack::Name(_))));
+    assert!(matches!(Track::new("t", ["two words"]), Err(NoTrack::Name(_))));
+    let names: Vec<String> = (0..=MAX_GROUPS).map(|n| format!("g{n}")).collect();
+    let of = |most: usize| Track::new("t", names[..most].iter().map(String::as_str));
+    assert_eq!((of(MAX_GROUPS).map(|track| track.groups().len()), of(MAX_GROUPS + 1)), (Ok(MAX_GROUPS), Err(NoTrack::TooLong)));
 }
 
 fn any_node() -> impl Strategy<Value = String> {
@@ -269,11 +290,12 @@ proptest! {
                     let about = matches!(node.kind(), Kind::Inheritance(group) if [&from, &to].into_iter().flatten().any(|other| other == group));
                     about && *node.contexts() == contexts
                 };
-                let rest = |nodes: &[Node]| nodes.iter().filter(|node| !moved(node)).cloned().collect::<Vec<_>>();
+                let rest = |nodes: &[Node]| nodes.iter().filter(|node| !moved(node) && !node.has_expired(NOW)).cloned().collect::<Vec<_>>();
                 prop_assert_eq!(rest(&before.nodes), rest(&after.nodes));
                 let on: Vec<&Node> = after.nodes.iter().filter(|node| moved(node)).collect();
                 prop_assert_eq!(on.len(), usize::from(to.is_some()));
                 prop_assert!(on.iter().all(|node| node.value()));
+                prop_assert!(!after.nodes.iter().any(|node| node.has_expired(NOW)));
             }
             Err(_) => prop_assert_eq!(after, before),
         }

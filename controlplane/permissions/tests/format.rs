@@ -217,7 +217,7 @@ fn what_is_no_export_is_refused_with_where() {
         ("{\"groups\": {\n\"vip\": {\"nodes\": [", "EOF while parsing a list at line 2 column 18"),
         ("{\"users\": {\"a", "EOF while parsing a string at line 1 column 13"),
         ("{} {}", "trailing characters at line 1 column 4"),
-        ("[1]", "invalid type: integer `1`"),
+        ("[1]", "invalid type: sequence, expected an object of groups, tracks and users"),
         ("\"text\"", "invalid type: string"),
         ("{\"groups\": 5}", "invalid type: integer `5`, expected entries by name at line 1 column 13"),
         ("{\"groups\": {\"vip\": {\"nodes\": {}}}}", "expected a list of nodes at line 1"),
@@ -230,11 +230,76 @@ fn what_is_no_export_is_refused_with_where() {
 }
 
 #[test]
-fn nesting_without_end_is_refused() {
-    let deep = format!("{{\"x\": {}", "[".repeat(100_000));
-    assert!(refused(&deep).contains("EOF while parsing a list"), "what is ignored is passed over without nesting");
-    let deep = format!(r#"{{"groups": {{"a": {{"nodes": [{{"context": {}"#, "[".repeat(100_000));
-    assert!(refused(&deep).contains("recursion limit exceeded"));
+fn nesting_without_end_is_passed_over_without_nesting() {
+    for deep in [r#"{"x": "#, r#"{"groups": {"a": {"nodes": [{"context": "#, r#"{"groups": {"a": {"nodes": [{"key": "#] {
+        let refused = refused(&format!("{deep}{}", "[".repeat(100_000)));
+        assert!(refused.contains("EOF while parsing a list"), "{refused}");
+    }
+    let whole = format!(r#"{{"key": "a", "context": {}{}}}"#, "[".repeat(1_000), "]".repeat(1_000));
+    let imported = luckperms::read(format!(r#"{{"groups": {{"a": {{"nodes": [{whole}, {{"key": "b"}}]}}}}}}"#).as_bytes()).unwrap();
+    assert_eq!((imported.groups[0].nodes().len(), imported.left_out.len()), (1, 1));
+}
+
+#[test]
+fn a_node_has_no_more_contexts_than_any_needs() {
+    let worlds = |count: usize| (0..count).map(|n| format!("w{n}")).collect::<Vec<_>>();
+    assert_eq!(node(json!({"key": "a", "context": {"world": worlds(500)}})).unwrap().contexts().len(), 500);
+    for context in [
+        json!({"world": worlds(501)}),
+        json!({"world": vec!["hub"; 100_000]}),
+        json!({"world": worlds(300), "server": worlds(300)}),
+        Value::Object(worlds(501).into_iter().map(|key| (key, json!("x"))).collect()),
+    ] {
+        let problem = node(json!({"key": "a", "context": context})).unwrap_err();
+        assert!(problem.contains("at most 500 contexts") || problem.contains("more than a node may have"), "{problem}");
+    }
+}
+
+#[test]
+fn a_holder_has_no_more_shorthand_and_expressions_than_any_needs() {
+    let many = |start: &str, count: usize| (0..count).map(|n| json!({"key": format!("{start}{n}")})).collect::<Vec<_>>();
+    let a = [many("{1-250}.", 201), many("z", 2)].concat();
+    let imported = read(&json!({
+        "groups": {"a": {"nodes": a}, "b": {"nodes": many("r=", 1_001)}},
+        "users": {ADA: {"nodes": many("{1-250}.", 200)}},
+    }));
+    assert_eq!(imported.groups.iter().map(|group| group.nodes().len()).collect::<Vec<_>>(), [202, 1_000]);
+    assert_eq!(imported.users[0].nodes.len(), 200);
+    assert_eq!(
+        left_out(&imported),
+        [
+            "groups.a.nodes[200] ({1-250}.200): with it, shorthand would stand for more than 50000 permissions: write fewer of them, or wildcards",
+            "groups.b.nodes[1000] (r=1000): with it, there would be more than 1000 different regular expressions, of which a large one counts \
+             for eight: write fewer of them, or wildcards",
+        ]
+    );
+}
+
+#[test]
+fn nor_has_a_file_also_in_what_is_left_out() {
+    let nodes = |start: &str, count: usize| Value::Array((0..count).map(|n| json!({"key": format!("{start}{n}")})).collect());
+    let refused_of_one = refused(&json!({"groups": {"a": {"nodes": nodes("{0-9}{0-9}{0-9}{0-9}", 2_000)}}}).to_string());
+    assert!(refused_of_one.contains("more than 2000000 permissions"), "{refused_of_one}");
+    let holders: serde_json::Map<_, _> = (0..11).map(|n| (format!("g{n}"), json!({"nodes": nodes(&format!("r={n}x"), 1_000)}))).collect();
+    let refused = refused(&json!({"groups": holders}).to_string());
+    assert!(refused.contains("more than 10000 different regular expressions"), "{refused}");
+}
+
+#[test]
+fn what_is_left_out_without_end_is_counted() {
+    let bad = format!("[{}{{}}]", "{},".repeat(60_000));
+    let json = format!(r#"{{"groups": {{"a": {{"nodes": {bad}}}, "b": {{"nodes": {bad}}}}}, "users": {{"nobody": {{}}}}}}"#);
+    let imported = luckperms::read(json.as_bytes()).unwrap();
+    assert_eq!(imported.left_out.len(), 100_001);
+    assert_eq!(left_out(&imported).last().unwrap(), "elsewhere: 20003 more, which are not listed");
+}
+
+#[test]
+fn a_track_of_very_many_groups_is_left_out() {
+    let names: Vec<_> = (0..100_000).map(|n| format!("g{n}")).collect();
+    let imported = read(&json!({"tracks": {"long": {"groups": names}, "short": {"groups": ["a"]}}}));
+    assert_eq!(left_out(&imported), ["tracks.long: expected at most 100 groups"]);
+    assert_eq!(imported.tracks, [Track::new("short", ["a"]).unwrap()]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use moonbridge_permissions::format::Imported;
-use moonbridge_permissions::format::bungeecord::{Config, convert};
+use moonbridge_permissions::format::bungeecord::{convert, read};
 use moonbridge_permissions::{Answer, Contexts, Groups, Settings, Tracks, User, resolve};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -11,12 +11,13 @@ const ADA: Uuid = Uuid::from_u128(1);
 const ALAN: Uuid = Uuid::from_u128(2);
 
 fn converted(config: Value) -> Imported {
-    let config: Config = serde_json::from_value(config).unwrap();
+    let config = read(config, usize::MAX).unwrap();
     convert(&config, |name| match name {
         "Ada" => Some(ADA),
         "Alan" => Some(ALAN),
         _ => None,
     })
+    .unwrap()
 }
 
 fn keys(imported: &Imported, group: &str) -> Vec<String> {
@@ -87,6 +88,39 @@ fn what_is_empty_in_yaml_is_empty() {
     let imported = converted(json!({"permissions": {"empty": null}, "groups": null}));
     assert_eq!(keys(&imported, "empty"), Vec::<String>::new());
     assert!(converted(json!({})).users.is_empty());
+}
+
+#[test]
+fn what_is_twice_is_taken_once_also_in_two_spellings_and_very_long_lists() {
+    let many: Vec<_> = (0..100_000).map(|n| format!("a.{}", n % 50_000)).collect();
+    let imported = converted(json!({"permissions": {"Admin": ["a", "-a", "a"], "admin": ["a", "b"], "many": many}}));
+    assert_eq!(keys(&imported, "admin"), ["a", "-a", "b"]);
+    assert_eq!(keys(&imported, "many").len(), 50_000);
+    let groups: Vec<_> = (0..50_000).map(|n| format!("g{n}")).collect();
+    let imported = converted(json!({"groups": {"Ada": groups, ADA.to_string(): groups}}));
+    assert_eq!(imported.users[0].nodes.len(), 50_001);
+}
+
+#[test]
+fn shorthand_is_bounded_in_a_group_and_in_a_file() {
+    let many = |count: usize| (0..count).map(|n| format!("{{1-250}}.{n}")).collect::<Vec<_>>();
+    let imported = converted(json!({"permissions": {"a": many(201), "b": many(2)}}));
+    assert_eq!(imported.groups.iter().map(|group| group.nodes().len()).collect::<Vec<_>>(), [200, 2, 0]);
+    assert_eq!(imported.left_out.iter().map(|left_out| &*left_out.path).collect::<Vec<_>>(), ["permissions.a[200] ({1-250}.200)"]);
+    let config = read(json!({"permissions": {"a": many(8_001)}}), usize::MAX).unwrap();
+    let refused = convert(&config, |_| None).unwrap_err().to_string();
+    assert!(refused.starts_with("permissions.a[8000] ({1-250}.8000): with it, shorthand would stand for more than"), "{refused}");
+}
+
+#[test]
+fn there_is_no_more_in_it_than_its_text_can_hold() {
+    let config = || json!({"permissions": {"a": ["b", "c"]}});
+    assert_eq!(read(config(), 10).unwrap().permissions["a"], ["b", "c"]);
+    assert!(read(config(), 8).unwrap_err().to_string().contains("aliases repeat what is in it"));
+    for twice in [r#"{"groups": {}, "groups": {}}"#, r#"{"permissions": {}, "permissions": null}"#] {
+        let refused = read(&mut serde_json::Deserializer::from_str(twice), 100).unwrap_err().to_string();
+        assert!(refused.contains("duplicate field"), "{refused}");
+    }
 }
 
 #[test]

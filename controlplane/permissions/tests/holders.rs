@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use moonbridge_permissions::context::Satisfy;
 use moonbridge_permissions::settings::{Element, Traversal};
-use moonbridge_permissions::{Answer, Contexts, Group, Groups, MatchedBy, Node, Settings, Tracks, User, explain, makes_cycle, resolve};
+use moonbridge_permissions::{
+    Answer, Contexts, Group, Groups, MatchedBy, Node, Settings, Tracks, User, explain, find_cycle, makes_cycle, resolve,
+};
 use uuid::Uuid;
 
 fn node(key: &str, value: bool) -> Node {
@@ -57,6 +59,7 @@ fn a_chain_of_ten_thousand_groups_is_walked_to_its_end() {
         assert_eq!(resolved.inherited().count(), 10_000);
     }
     assert_eq!(makes_cycle(&groups, "g9999", "g0").expect("a cycle").len(), 10_001);
+    assert_eq!(find_cycle(&groups), None);
     let told = explain(&user(&["group.g0"]), &groups, &Tracks::new(), &Settings::default(), &Contexts::none(), 0, "the.end");
     assert_eq!(told.decided_by.expect("decided").path.len(), 10_001);
 }
@@ -82,6 +85,17 @@ fn a_cycle_is_told_before_it_is_made() {
     // A parent that is denied is none.
     all.insert("b".to_owned(), Arc::new(Group::new("b", vec![node("group.c", false)]).expect("a name")));
     assert_eq!(makes_cycle(&all, "c", "a"), None);
+}
+
+#[test]
+fn a_cycle_that_is_there_is_found_and_diamonds_missing_groups_and_denied_parents_are_none() {
+    let mut all = groups(&[("a", &["group.b", "group.c"]), ("b", &["group.d"]), ("c", &["group.d", "group.gone"]), ("d", &[])]);
+    assert_eq!(find_cycle(&all), None);
+    all.insert("d".to_owned(), Arc::new(Group::new("d", vec![node("group.a", false)]).expect("a name")));
+    assert_eq!(find_cycle(&all), None);
+    all.extend(groups(&[("d", &["group.e"]), ("e", &["group.c"])]));
+    assert_eq!(find_cycle(&all), Some(["d", "e", "c", "d"].map(str::to_owned).to_vec()));
+    assert_eq!(find_cycle(&groups(&[("a", &["group.a"])])), Some(["a", "a"].map(str::to_owned).to_vec()));
 }
 
 #[test]

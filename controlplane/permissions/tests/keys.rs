@@ -1,9 +1,10 @@
 //! Keys of nodes: what they say, how they are written, and that none is too much.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use moonbridge_permissions::node::{MAX_KEY, MAX_PERMISSION, key};
-use moonbridge_permissions::{Contexts, Kind, Node, NodeError, duration};
+use moonbridge_permissions::{Budget, Contexts, Exhausted, Kind, Node, NodeError, duration};
 use proptest::prelude::*;
 
 fn node(key: &str) -> Node {
@@ -200,8 +201,41 @@ fn shorthand_is_bounded_in_time_and_space() {
     {
         let begun = Instant::now();
         assert!(expanded(&key).len() <= 1000, "{key}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{key}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(1), "{key}: {:?}", begun.elapsed());
     }
+}
+
+#[test]
+fn a_holders_shorthand_and_expressions_are_bounded_also_where_nothing_comes_of_them() {
+    let expanding = |key: &str, nodes: usize| {
+        let mut budget = Budget::of_holder();
+        (0..nodes).find_map(|n| budget.take(&node(&format!("{key}{n}"))).err())
+    };
+    assert_eq!(expanding("plain", 100_000), None);
+    assert_eq!(expanding("{a,b}.{1-4}", 4_000), None);
+    for key in ["{1-250}", "{0-9}{0-9}{0-9}", "{0-9}{0-9}{0-9}{0-9}", "{{a,A}{a,A}{a,A}{a,A}{a,A}{a,A}{a,A}{a,A}}{}{}{}{}"] {
+        assert!(matches!(expanding(key, 201), Some(Exhausted::Expansions(50_000))), "{key}");
+    }
+    let mut budget = Budget::of_holder();
+    for n in 0..1_000 {
+        // The same in other places is the same.
+        let elsewhere = Contexts::of([("world", "lobby")]).expect("contexts");
+        assert_eq!(budget.take(&node(&format!("r={n}"))), Ok(()));
+        assert_eq!(budget.take(&Node::new(&format!("R={n}"), false, elsewhere, None).expect("a node")), Ok(()));
+    }
+    assert_eq!(budget.take(&node("r=x")), Err(Exhausted::Regexes(1_000)));
+    assert_eq!((budget.take(&node("r=5")), budget.take(&node("a.{b,c}"))), (Ok(()), Ok(())), "there is room for others");
+    // A large one counts for eight.
+    let mut budget = Budget::of_holder();
+    let taken = (0..1_000).take_while(|n| budget.take(&node(&format!("r={n}{}", "a".repeat(900)))).is_ok()).count();
+    assert_eq!(taken, 125);
+}
+
+#[test]
+fn an_expression_that_many_have_is_compiled_once() {
+    let (first, second) = (node("r=many.have.(this|that)[0-9]+"), node("R=many.have.(this|that)[0-9]+"));
+    let (Kind::Regex(a), Kind::Regex(b)) = (first.kind(), second.kind()) else { panic!() };
+    assert!(Arc::ptr_eq(a, b));
 }
 
 #[test]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use moonbridge_permissions::context::Satisfy;
 use moonbridge_permissions::settings::{Duplicates, MetaSelection, PrimaryGroup, Settings, Stack, TemporaryAdd, Traversal};
-use moonbridge_permissions::{Contexts, Group, Node, Track, User, holder};
+use moonbridge_permissions::{Budget, Contexts, Group, Node, Track, User, holder};
 use uuid::Uuid;
 
 use super::mistakes::{At, Mistakes, shown};
 use crate::v1;
 
-/// The longest spacer or context value in the settings, in bytes.
+/// The longest spacer, context key or context value in the settings, in bytes.
 const MAX_WORD: usize = 256;
 
 pub(super) fn contexts(raw: &[v1::PermissionContext], at: &At, mistakes: &mut Mistakes) -> Contexts {
@@ -25,8 +25,16 @@ pub(super) fn contexts(raw: &[v1::PermissionContext], at: &At, mistakes: &mut Mi
 
 fn nodes(raw: &[v1::PermissionNode], at: &At, mistakes: &mut Mistakes) -> Vec<Node> {
     let mut nodes = Vec::with_capacity(raw.len());
+    let mut budget = Budget::of_holder();
     for (index, raw) in raw.iter().enumerate() {
-        nodes.extend(node(raw, &at.item("nodes", index), mistakes));
+        let at = at.item("nodes", index);
+        let Some(node) = node(raw, &at, mistakes) else { continue };
+        if let Err(exhausted) = budget.take(&node) {
+            // What follows is not even looked at: that is what would take so long.
+            mistakes.add(&at.field("key"), exhausted.to_string());
+            break;
+        }
+        nodes.push(node);
     }
     nodes
 }
@@ -108,7 +116,7 @@ pub(super) fn settings(raw: &v1::PermissionSettings, at: &At, mistakes: &mut Mis
     let default = Settings::default();
     Settings {
         server: (!raw.server.is_empty()).then(|| raw.server.clone()),
-        static_contexts: contexts(&raw.static_contexts, &at.field("static"), mistakes),
+        static_contexts: static_contexts(&raw.static_contexts, at, mistakes),
         satisfy: if raw.contexts_want_all_values { Satisfy::All } else { Satisfy::One },
         wildcards: raw.apply_wildcards.unwrap_or(default.wildcards),
         regex: raw.apply_regex.unwrap_or(default.regex),
@@ -123,6 +131,18 @@ pub(super) fn settings(raw: &v1::PermissionSettings, at: &At, mistakes: &mut Mis
         meta_selection,
         meta_selection_of,
     }
+}
+
+fn static_contexts(raw: &[v1::PermissionContext], at: &At, mistakes: &mut Mistakes) -> Contexts {
+    for (index, context) in raw.iter().enumerate() {
+        for (field, word) in [("key", &context.key), ("value", &context.value)] {
+            if word.len() > MAX_WORD {
+                let at = at.item("static_contexts", index).field(field);
+                mistakes.add(&at, format!("expected at most {MAX_WORD} bytes, got {}", word.len()));
+            }
+        }
+    }
+    contexts(raw, &at.field("static"), mistakes)
 }
 
 fn stack(raw: &v1::MetaStack, at: &At, mistakes: &mut Mistakes) -> Stack {

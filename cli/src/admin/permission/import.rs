@@ -61,7 +61,8 @@ async fn with_uuids(session: &mut Session, config: &bungeecord::Config) -> Outco
             Err(status) => return Err(refused(status)),
         }
     }
-    let mut imported = bungeecord::convert(config, |name| uuids.get(name).copied());
+    let imported = bungeecord::convert(config, |name| uuids.get(name).copied());
+    let mut imported = imported.map_err(|error| Failure::failed(error.to_string()))?;
     for user in &mut imported.users {
         if let Some(name) = spelt.get(&user.uuid).filter(|name| !name.is_empty()) {
             user.username = Some(name.clone());

@@ -3,65 +3,74 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Kind, MAX_KEY, MAX_PERMISSION, NodeError, key, pattern, shorthand};
+use super::{Kind, MAX_KEY, MAX_PERMISSION, NodeError, key, shared, shorthand};
 use crate::holder::name;
 
 /// The key in its one spelling, and what it is.
-pub(super) fn parse(text: &str) -> Result<(Arc<str>, Kind), NodeError> {
+pub(super) struct Parsed {
+    pub(super) key: Arc<str>,
+    pub(super) kind: Kind,
+    /// See [`super::Node::effort`].
+    pub(super) effort: u16,
+}
+
+pub(super) fn parse(text: &str) -> Result<Parsed, NodeError> {
     if text.trim().is_empty() {
         return Err(NodeError::Empty);
     }
     let length = text.chars().count();
     match special(text)? {
         Some(_) if length > MAX_KEY => Err(NodeError::TextTooLong(length)),
-        Some((key, kind)) => Ok((key.into(), kind)),
+        Some(parsed) => Ok(parsed),
         None if length > MAX_PERMISSION => Err(NodeError::TooLong(length)),
         None => Ok(permission(text)),
     }
 }
 
 /// Everything that is not simply a permission. What only looks like something, such as `prefix.x` or `weight.high`, is a permission.
-fn special(text: &str) -> Result<Option<(String, Kind)>, NodeError> {
+fn special(text: &str) -> Result<Option<Parsed>, NodeError> {
+    let parsed = |key: String, kind: Kind| Ok(Some(Parsed { key: key.into(), kind, effort: 0 }));
     if let Some(group) = after("group.", text) {
         let group = name(group).map_err(|_| NodeError::GroupName(group.to_owned()))?;
-        return Ok(Some((key::inheritance(&group), Kind::Inheritance(group))));
+        return parsed(key::inheritance(&group), Kind::Inheritance(group));
     }
     if let Some((priority, text)) = after("prefix.", text).and_then(prioritised) {
-        return Ok(Some((key::prefix(priority, &text), Kind::Prefix(priority, text.into()))));
+        return parsed(key::prefix(priority, &text), Kind::Prefix(priority, text.into()));
     }
     if let Some((priority, text)) = after("suffix.", text).and_then(prioritised) {
-        return Ok(Some((key::suffix(priority, &text), Kind::Suffix(priority, text.into()))));
+        return parsed(key::suffix(priority, &text), Kind::Suffix(priority, text.into()));
     }
     if let Some((meta, value)) = after("meta.", text).and_then(split_in_two) {
         let (meta, value) = (lower(&unescape(meta)), unescape(value));
         if meta.is_empty() {
             return Err(NodeError::MetaKey(meta));
         }
-        return Ok(Some((key::meta(&meta, &value), Kind::Meta(meta.into(), value.into()))));
+        return parsed(key::meta(&meta, &value), Kind::Meta(meta.into(), value.into()));
     }
     if let Some(weight) = after("weight.", text).and_then(|number| number.parse().ok()) {
-        return Ok(Some((key::weight(weight), Kind::Weight(weight))));
+        return parsed(key::weight(weight), Kind::Weight(weight));
     }
     if let Some(display) = after("displayname.", text) {
         let named = if display.is_empty() { Err(NodeError::DisplayName) } else { Ok(Kind::DisplayName(display.into())) };
-        return Ok(Some((key::display_name(display), named?)));
+        return parsed(key::display_name(display), named?);
     }
     if let Some(pattern) = after("r=", text) {
         // A pattern may be as long as any other text; compiling a longer one would be for nothing.
         let shortened: String = pattern.chars().take(MAX_KEY).collect();
-        let regex = pattern::compile(&shortened).map_err(|problem| NodeError::Regex { pattern: shortened, problem })?;
-        return Ok(Some((format!("r={pattern}"), Kind::Regex(Arc::new(regex)))));
+        let (regex, effort) = shared::regex(&shortened).map_err(|problem| NodeError::Regex { pattern: shortened, problem })?;
+        return Ok(Some(Parsed { key: format!("r={pattern}").into(), kind: Kind::Regex(regex), effort }));
     }
     Ok(None)
 }
 
-fn permission(text: &str) -> (Arc<str>, Kind) {
+fn permission(text: &str) -> Parsed {
     let key: Arc<str> = text.into();
     let itself = shared_lower(&key);
-    let expanded: BTreeSet<String> = shorthand::expand(text).iter().map(|expanded| lower(expanded)).collect();
+    let shorthand::Expanded { results, effort } = shorthand::expand(text);
+    let expanded: BTreeSet<String> = results.iter().map(|expanded| lower(expanded)).collect();
     let expanded = expanded.into_iter().map(Arc::from).filter(|expanded| *expanded != itself);
     let all = std::iter::once(Arc::clone(&itself)).chain(expanded).collect();
-    (key, Kind::Permission(all))
+    Parsed { key, kind: Kind::Permission(all), effort }
 }
 
 /// In lower case; the very same if it plainly is already.

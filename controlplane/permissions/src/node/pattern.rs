@@ -8,21 +8,27 @@ use std::str::Chars;
 
 use regex::{Regex, RegexBuilder};
 
-/// What one may take up compiled, and then again for what its matching remembers.
-const MAX_SIZE: usize = 256 << 10;
+/// What almost every one takes up compiled at most, in bytes.
+const USUAL_SIZE: usize = 32 << 10;
+/// What one may take up, and then again for what its matching remembers.
+const MAX_SIZE: usize = USUAL_SIZE * LARGE as usize;
+/// So many usual ones a large one counts for.
+const LARGE: u16 = 8;
 /// How deep groups may nest.
 const MAX_DEPTH: u32 = 50;
 
-/// An expression that matches the whole or nothing.
-pub(super) fn compile(java: &str) -> Result<Regex, String> {
-    let pattern = Translation::of(java)?;
-    RegexBuilder::new(&format!(r"\A(?:{pattern})\z"))
-        .case_insensitive(true)
-        .size_limit(MAX_SIZE)
-        .dfa_size_limit(MAX_SIZE)
-        .nest_limit(MAX_DEPTH)
-        .build()
-        .map_err(|error| problem(&error))
+/// An expression that matches the whole or nothing, and how many usual ones it counts for.
+pub(super) fn compile(java: &str) -> Result<(Regex, u16), String> {
+    let pattern = format!(r"\A(?:{})\z", Translation::of(java)?);
+    let within = |size: usize| {
+        let mut builder = RegexBuilder::new(&pattern);
+        builder.case_insensitive(true).size_limit(size).dfa_size_limit(size).nest_limit(MAX_DEPTH).build()
+    };
+    match within(USUAL_SIZE) {
+        Ok(usual) => Ok((usual, 1)),
+        Err(regex::Error::CompiledTooBig(_)) => within(MAX_SIZE).map(|large| (large, LARGE)).map_err(|error| problem(&error)),
+        Err(error) => Err(problem(&error)),
+    }
 }
 
 /// The engine explains over several lines; the last says what is wrong.

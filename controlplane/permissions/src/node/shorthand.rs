@@ -3,48 +3,61 @@
 use std::collections::BTreeSet;
 
 /// More results than this, and it is no shorthand.
-const MAX_RESULTS: usize = 1000;
+const MAX_RESULTS: u16 = 1000;
+/// So many texts on the way to the results, too: groups in groups take many to come to few.
+const MAX_EFFORT: u16 = 4 * MAX_RESULTS;
 /// The same for a range from one to the other: so far apart they may be.
 const MAX_RANGE: u32 = 250;
+
+/// What a key expands to.
+#[derive(Default)]
+pub(super) struct Expanded {
+    /// Nothing if it holds no group, or too much.
+    pub(super) results: BTreeSet<String>,
+    /// How many texts it took.
+    pub(super) effort: u16,
+}
 
 /// Too many results.
 struct TooMany;
 
-/// What a key expands to; nothing if it holds no group, or too much.
+/// Expands a key.
 ///
 /// Groups may nest. In LuckPerms the first bracket that opens pairs with the first that closes, which comes to the same for groups side
 /// by side and leaves brackets over in nested ones: those results nobody asks for.
-pub(super) fn expand(key: &str) -> BTreeSet<String> {
+pub(super) fn expand(key: &str) -> Expanded {
     // Almost every key.
     if innermost_group(key).is_none() {
-        return BTreeSet::new();
+        return Expanded::default();
     }
-    let mut results = BTreeSet::from([key.to_owned()]);
-    // Each round takes a pair of brackets out of every result that has one, so they come to an end.
-    loop {
-        let mut found = false;
+    let mut effort = 0;
+    let mut results = results(key, &mut effort).unwrap_or_default();
+    results.remove(key);
+    Expanded { results, effort }
+}
+
+fn results(key: &str, effort: &mut u16) -> Result<BTreeSet<String>, TooMany> {
+    let mut results = BTreeSet::new();
+    // Each round takes a pair of brackets out of every text that has one, so they come to an end.
+    let mut texts = BTreeSet::from([key.to_owned()]);
+    while !texts.is_empty() {
         let mut next = BTreeSet::new();
-        for text in &results {
-            match innermost_group(text) {
-                Some((before, between, after)) => {
-                    found = true;
-                    let Ok(alternatives) = alternatives(between) else { return BTreeSet::new() };
-                    next.extend(alternatives.iter().map(|alternative| format!("{before}{alternative}{after}")));
-                }
-                None => {
-                    next.insert(text.clone());
+        for text in texts {
+            let Some((before, between, after)) = innermost_group(&text) else {
+                results.insert(text);
+                continue;
+            };
+            for alternative in alternatives(between)? {
+                next.insert(format!("{before}{alternative}{after}"));
+                *effort += 1;
+                if results.len() + next.len() > MAX_RESULTS.into() || *effort == MAX_EFFORT {
+                    return Err(TooMany);
                 }
             }
-            if next.len() > MAX_RESULTS {
-                return BTreeSet::new();
-            }
         }
-        results = next;
-        if !found {
-            results.remove(key);
-            return results;
-        }
+        texts = next;
     }
+    Ok(results)
 }
 
 /// Up to the first bracket that closes, from the last one before it that opens; round or curly makes no difference.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::Query;
 use crate::holder::{DEFAULT_GROUP, Group};
-use crate::node::{Kind, Node};
+use crate::node::Node;
 use crate::settings::Traversal;
 
 /// The node that nobody wrote.
@@ -192,16 +192,6 @@ impl<'a> Holder<'a> {
         match self {
             Self::User => None,
             Self::Group(group) => Some(group),
-        }
-    }
-}
-
-impl Node {
-    /// The group that it makes a parent.
-    fn parent(&self) -> Option<&Arc<str>> {
-        match self.kind() {
-            Kind::Inheritance(group) if self.value() => Some(group),
-            _ => None,
         }
     }
 }
