@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use moonbridge_permissions::{Answer, Contexts, Explained, Kind, MatchedBy, Resolved, Settings, User, explain, resolve};
+use moonbridge_permissions::{Answer, Contexts, Explained, MatchedBy, Node, Resolved, Settings, User, explain, matching, resolve};
 use moonbridge_proto::snapshot::{Snapshot, write_contexts};
 use moonbridge_proto::v1::{self, command::Action};
 use tonic::Status;
@@ -16,6 +16,7 @@ use super::head::{self, Head};
 use super::pages::Users;
 use super::players::{self, Player};
 use super::stream::{Answers, stream};
+use super::unreadable;
 use crate::admin::carry_out;
 use crate::replica::Replica;
 use crate::{keys, status};
@@ -90,28 +91,26 @@ pub(super) async fn check_session(replica: &Replica, request: v1::CheckSessionRe
 /// Everybody who has a node that speaks of a permission: groups, then users.
 pub(super) async fn search(replica: Arc<Replica>, request: v1::SearchRequest) -> Result<Answers<v1::SearchResult>, Status> {
     status::bounded("permission", &request.permission, MAX_PERMISSION)?;
-    let head = Head::read(&*replica.store).await.map_err(status::store)?;
-    let snapshot = snapshot_of(&replica, &head).await?;
+    let (head, snapshot) = whole(&replica).await?;
     let store = replica.store.clone();
     Ok(stream(&replica, |answers| async move {
         let settings = &snapshot.permission_settings;
         for group in snapshot.groups.values() {
-            let nodes = User { nodes: group.nodes().to_vec(), ..User::unknown(Uuid::nil()) };
-            for result in speaks(nodes, settings, &request.permission, &format!("group {}", group.name())) {
+            for result in speaks(group.nodes(), settings, &request.permission, &format!("group {}", group.name())) {
                 answers.send(result).await?;
             }
         }
         let mut users = Users::of(&*store, &head);
-        while let Some((raw, entry)) = users.next().await.map_err(status::store)? {
+        while let Some((raw, entry)) = users.next_readable().await.map_err(status::store)? {
             let Ok(user) = User::try_from(&raw) else {
-                tracing::error!(key = entry.key, "this user's permissions are unusable and are ignored: set them anew");
+                unreadable::skipped(&entry.key);
                 continue;
             };
             let holder = match &user.username {
                 Some(name) => format!("user {} ({name})", user.uuid),
                 None => format!("user {}", user.uuid),
             };
-            for result in speaks(user, settings, &request.permission, &holder) {
+            for result in speaks(&user.nodes, settings, &request.permission, &holder) {
                 answers.send(result).await?;
             }
         }
@@ -132,22 +131,28 @@ fn resolved(user: &User, snapshot: &Snapshot, contexts: &Contexts) -> Resolved {
 
 /// A user, and the snapshot that goes with it.
 async fn known(replica: &Replica, uuid: Uuid) -> Result<(User, Arc<Snapshot>), Status> {
-    let head = Head::read(&*replica.store).await.map_err(status::store)?;
+    let (head, snapshot) = whole(replica).await?;
     let key = keys::permission_user(&head.generation, uuid);
-    let user = async { head::entry_at(&*replica.store, &key, Some(head.revision)).await.map_err(status::store) };
-    let ((entry, _), snapshot) = tokio::try_join!(user, snapshot_of(replica, &head))?;
+    let (entry, _) = head::entry_at(&*replica.store, &key, Some(head.revision)).await.map_err(status::store)?;
     let Some(entry) = entry else { return Ok((User::unknown(uuid), snapshot)) };
-    let raw: v1::PermissionUser = head::decode(&entry).map_err(status::store)?;
-    let unusable = |mistakes: Vec<v1::FieldError>| Status::data_loss(format!("{key}: {}", crate::snapshots::shown(&mistakes)));
-    Ok((User::try_from(&raw).map_err(unusable)?, snapshot))
+    Ok((unreadable::read::<v1::PermissionUser, User>(&entry)?, snapshot))
 }
 
-/// A snapshot that is at least as new as this head.
-async fn snapshot_of(replica: &Replica, head: &Head) -> Result<Arc<Snapshot>, Status> {
-    let (entry, _) = head::entry_at(&*replica.store, keys::RESOURCES_REVISION, Some(head.revision)).await.map_err(status::store)?;
-    let reached = replica.snapshots.reached(entry.map_or(0, |entry| entry.modified));
+/// The head, and a snapshot of its generation that is at least as new: an import that has become visible in between is waited for.
+async fn whole(replica: &Replica) -> Result<(Head, Arc<Snapshot>), Status> {
+    let store = &*replica.store;
+    let both = async {
+        loop {
+            let head = Head::read(store).await.map_err(status::store)?;
+            let (entry, _) = head::entry_at(store, keys::RESOURCES_REVISION, Some(head.revision)).await.map_err(status::store)?;
+            let snapshot = replica.snapshots.reached(entry.map_or(0, |entry| entry.modified)).await;
+            if *snapshot.permission_generation == *head.generation {
+                return Ok((head, snapshot));
+            }
+        }
+    };
     let late = |_| Status::unavailable("this replica is behind the store: try again later, or ask another");
-    tokio::time::timeout(CATCH_UP, reached).await.map_err(late)
+    tokio::time::timeout(CATCH_UP, both).await.map_err(late)?
 }
 
 /// What a question is asked in: the contexts given, with the static ones, or else the player's own.
@@ -171,17 +176,12 @@ fn contexts(settings: &Settings, player: &Player, given: &[v1::PermissionContext
 }
 
 /// The nodes of one holder that speak of a permission, wherever they apply.
-fn speaks(mut holder: User, settings: &Settings, permission: &str, name: &str) -> Vec<v1::SearchResult> {
-    holder.nodes.retain(|node| matches!(node.kind(), Kind::Permission(_) | Kind::Regex(_)));
-    let (groups, tracks) = Default::default();
-    let explained = explain(&holder, &groups, &tracks, settings, &Contexts::none(), now(), permission);
-    let found = explained.decided_by.iter().chain(&explained.others);
-    let result = |found: &Explained| v1::SearchResult {
-        holder: name.to_owned(),
-        node: Some((&found.node).into()),
-        matched_by: matched_by(found.matched_by).to_owned(),
-    };
-    found.map(result).collect()
+fn speaks(nodes: &[Node], settings: &Settings, permission: &str, holder: &str) -> impl Iterator<Item = v1::SearchResult> {
+    matching(nodes, settings, permission).map(|(node, matched)| v1::SearchResult {
+        holder: holder.to_owned(),
+        node: Some(node.into()),
+        matched_by: matched_by(matched).to_owned(),
+    })
 }
 
 fn matched_by(matched: MatchedBy) -> &'static str {

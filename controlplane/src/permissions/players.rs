@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::commit::put;
 use super::head::{Head, decode, entry_at, unchanged};
+use super::journal;
 use crate::keys;
 use crate::replica::Replica;
 use crate::status;
@@ -106,28 +107,32 @@ pub(super) fn name_key(generation: &str, name: &str) -> Option<String> {
     (1..=MAX_PLAYER).contains(&name.len()).then(|| keys::permission_name(generation, name))
 }
 
-/// Notes who logged in under a name, so that the player is found by it later on. If it is another than before, the name of the stored
-/// user is brought in step.
+/// Notes who logged in under a name, so that the player is found by it later on, and brings the name of the stored user in step.
 pub(crate) async fn saw_player(store: &dyn Store, name: &str, uuid: Uuid) -> Result<(), StoreError> {
     let key = keys::permission_player(name);
     for attempt in 0..ATTEMPTS {
         let head = Head::read(store).await?;
         let (entry, _) = entry_at(store, &key, Some(head.revision)).await?;
-        if entry.as_ref().is_some_and(|entry| Uuid::try_parse_ascii(&entry.value).ok() == Some(uuid)) {
-            return Ok(());
-        }
+        let is_known = entry.as_ref().is_some_and(|entry| Uuid::try_parse_ascii(&entry.value).ok() == Some(uuid));
         let user_key = keys::permission_user(&head.generation, uuid);
         let (stored, _) = entry_at(store, &user_key, Some(head.revision)).await?;
         let mut compares = vec![head.unchanged(), unchanged(&key, entry.as_ref()), unchanged(&user_key, stored.as_ref())];
-        let mut changes = vec![put(key.clone(), uuid.to_string().into_bytes())];
-        if let Some(user) = stored.as_ref().map(decode::<v1::PermissionUser>).transpose()?
+        let mut changes = Vec::new();
+        if !is_known {
+            changes.push(put(key.clone(), uuid.to_string().into_bytes()));
+        }
+        // Compared even if the login is no news: an import may have brought an older name since. What cannot be read has none.
+        if let Some(user) = stored.as_ref().and_then(|stored| decode::<v1::PermissionUser>(stored).ok())
             && user.username != name
         {
             let (more, index) = index(store, &head, uuid, Some(&user.username), Some(name)).await?;
             compares.extend(more);
             changes.extend(index);
             changes.push(put(user_key, v1::PermissionUser { username: name.to_owned(), ..user }.encode_to_vec()));
-            changes.push(put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()));
+            changes.push(journal::note(&changes));
+        }
+        if changes.is_empty() {
+            return Ok(());
         }
         if let Committed::Yes(_) = store.txn(Txn { compares, changes }).await? {
             return Ok(());
@@ -140,7 +145,7 @@ pub(crate) async fn saw_player(store: &dyn Store, name: &str, uuid: Uuid) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::permissions::users::read_user;
+    use crate::permissions::users::{Record, read_user};
     use crate::store::embedded::Embedded;
 
     const ADA: Uuid = Uuid::from_u128(10);
@@ -162,11 +167,32 @@ mod tests {
         assert_eq!(known(&store, "Ada").await.expect("an answer"), Some(EVE));
         saw_player(&store, "Ada2", ADA).await.expect("seen");
         assert_eq!(known(&store, "ada2").await.expect("an answer"), Some(ADA));
-        let (user, revision) = read_user(&store, ADA).await.expect("an answer");
-        assert_eq!(user.map(|user| user.username).as_deref(), Some("Ada2"));
+        let user = read_user(&store, ADA).await.expect("an answer");
+        assert!(matches!(&user.record, Record::User(stored) if stored.username == "Ada2"), "{user:?}");
         assert!(store.get(&keys::permission_name("0", "ada")).await.expect("an answer").is_none());
         // Nothing is written when nothing is new.
         saw_player(&store, "Ada2", ADA).await.expect("seen");
-        assert_eq!(read_user(&store, ADA).await.expect("an answer").1, revision);
+        assert_eq!(read_user(&store, ADA).await.expect("an answer"), user);
+    }
+
+    #[tokio::test]
+    async fn a_user_imported_under_an_older_name_goes_by_its_own_from_the_next_login_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(folder.path()).expect("a store");
+        saw_player(&store, "Ada2", ADA).await.expect("seen");
+        let old = v1::PermissionUser { uuid: ADA.to_string(), username: "Ada".to_owned(), ..v1::PermissionUser::default() };
+        let changes = vec![
+            put(keys::permission_user("0", ADA), old.encode_to_vec()),
+            put(keys::permission_name("0", "Ada"), ADA.to_string().into_bytes()),
+        ];
+        store.txn(Txn { compares: Vec::new(), changes }).await.expect("imported");
+        saw_player(&store, "Ada2", ADA).await.expect("seen");
+        let user = read_user(&store, ADA).await.expect("an answer");
+        assert!(matches!(&user.record, Record::User(stored) if stored.username == "Ada2"), "{user:?}");
+        assert_eq!((known(&store, "Ada").await.expect("an answer"), known(&store, "ada2").await.expect("an answer")), (None, Some(ADA)));
+        // What cannot be read is in no login's way.
+        store.txn(Txn { compares: Vec::new(), changes: vec![put(keys::permission_user("0", ADA), vec![0xff])] }).await.expect("damaged");
+        saw_player(&store, "Ada3", ADA).await.expect("seen");
+        assert_eq!(known(&store, "ada3").await.expect("an answer"), Some(ADA));
     }
 }

@@ -70,20 +70,29 @@ async fn a_search_finds_all_who_have_a_say_of_their_own() {
         one.change_group(change_group("mod", [set(node("a.*", true)), set(node("b", true))])).await.expect("changed");
         one.change_user(change_user(ADA, [set(in_world(node("a.b", false), "x")), set(node("group.mod", true))])).await.expect("changed");
         one.change_user(change_user(BOB, [set(node(r"r=a\.[bc]", true)), set(node("a", true))])).await.expect("changed");
-        let mut stream = two.search(v1::SearchRequest { permission: "A.b".to_owned() }).await.expect("a search").into_inner();
-        let mut found = Vec::new();
-        while let Some(result) = soon("a result", stream.message()).await.expect("no error") {
-            found.push((result.holder, result.node.expect("a node").key, result.matched_by));
-        }
         let result = |holder: &str, key: &str, by: &str| (holder.to_owned(), key.to_owned(), by.to_owned());
         let expected = [
             result("group mod", "a.*", "wildcard"),
             result(&format!("user {ADA}"), "a.b", "exact"),
             result(&format!("user {BOB}"), r"r=a\.[bc]", "regex"),
         ];
-        assert_eq!(found, expected);
+        assert_eq!(search(&mut two, "A.b").await, expected);
+        // What everybody has without a node of their own is nobody's own.
+        assert_eq!(search(&mut two, "group.default").await, [result(&format!("user {ADA}"), "group.default", "exact")]);
+        let many = (0..150).map(|index| set(in_world(node("c.*", true), &format!("w{index}"))));
+        one.change_group(change_group("mod", many)).await.expect("changed");
+        assert_eq!(search(&mut two, "c.d").await.len(), 150);
     })
     .await;
+}
+
+async fn search(client: &mut Client, permission: &str) -> Vec<(String, String, String)> {
+    let mut stream = client.search(v1::SearchRequest { permission: permission.to_owned() }).await.expect("a search").into_inner();
+    let mut found = Vec::new();
+    while let Some(result) = soon("a result", stream.message()).await.expect("no error") {
+        found.push((result.holder, result.node.expect("a node").key, result.matched_by));
+    }
+    found
 }
 
 async fn next(watch: &mut Streaming<v1::WatchResponse>) -> Change {
