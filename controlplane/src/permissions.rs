@@ -5,18 +5,21 @@
 //! are read when they are asked for, and their changes are followed ([`users`]).
 
 pub(crate) mod ask;
+mod bounds;
 mod changes;
 mod commit;
 mod edits;
 mod feed;
 mod head;
 mod import;
+mod journal;
 mod list;
 mod pages;
 pub(crate) mod players;
 mod service;
 mod stream;
 pub(crate) mod sweep;
+mod unreadable;
 pub(crate) mod users;
 mod watch;
 

@@ -11,7 +11,6 @@ pub(super) use tracks::{delete_track, line as track_line, set_track};
 pub(super) use users::{change_user, promote};
 
 use moonbridge_permissions::{DEFAULT_GROUP, holder};
-use moonbridge_proto::v1;
 use tonic::Status;
 
 use super::head::Head;
@@ -61,11 +60,6 @@ fn no_group(name: &str) -> Status {
 
 fn no_track(name: &str) -> Status {
     Status::not_found(format!("there is no track {name:?}: see `moonbridge permission track list`"))
-}
-
-/// What is stored cannot be used: it was written by something else than this.
-fn unusable(key: &str, mistakes: &[v1::FieldError]) -> Status {
-    Status::data_loss(format!("{key} in the store cannot be used ({}): import it anew", crate::snapshots::shown(mistakes)))
 }
 
 /// The settings that changes of nodes go by, as this replica's nodes have them.

@@ -7,6 +7,7 @@ use prost::Message;
 use tonic::Status;
 
 use super::head::{Head, decode, entry_at};
+use super::{journal, unreadable};
 use crate::audit;
 use crate::auth::Caller;
 use crate::keys;
@@ -20,9 +21,6 @@ const ATTEMPTS: u32 = 20;
 pub(super) const MAX_RECORD: usize = MAX_BYTES - (384 << 10);
 /// Groups that one call may name as new parents, or a track have: each is a compare.
 pub(super) const MAX_GROUPS: usize = 100;
-
-/// What the audit says that a record was before, if nobody can say more.
-pub(super) const UNREADABLE: &str = "what could not be read";
 
 /// A change, decided on something that may have changed meanwhile.
 pub(super) struct Plan {
@@ -51,7 +49,7 @@ impl<'a> Attempts<'a> {
     pub(super) async fn commit(&mut self, head: &Head, plan: Plan) -> Result<Option<StoreRevision>, Status> {
         let Plan { mut compares, mut changes, moves_snapshot, entry } = plan;
         compares.push(head.unchanged());
-        changes.push(put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()));
+        changes.push(journal::note(&changes));
         if moves_snapshot {
             changes.push(put(keys::RESOURCES_REVISION.to_owned(), Vec::new()));
         }
@@ -87,7 +85,7 @@ pub(super) fn put_record(key: &str, record: &impl Message, target: &str, nodes: 
 /// A record as it was when the head was read, and its entry.
 pub(super) async fn record<T: Message + Default>(replica: &Replica, head: &Head, key: &str) -> Result<(Option<T>, Option<Entry>), Status> {
     let (entry, _) = entry_at(&*replica.store, key, Some(head.revision)).await.map_err(status::store)?;
-    let record = entry.as_ref().map(decode).transpose().map_err(status::store)?;
+    let record = entry.as_ref().map(decode).transpose().map_err(unreadable::refused)?;
     Ok((record, entry))
 }
 

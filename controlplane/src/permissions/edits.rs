@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use moonbridge_permissions::edit::{Clear, Edit, edit};
 use moonbridge_permissions::settings::Settings;
-use moonbridge_permissions::{Contexts, DEFAULT_GROUP, Kind, Node, User, holder};
+use moonbridge_permissions::{Budget, Contexts, DEFAULT_GROUP, Node, User, holder};
 use moonbridge_proto::snapshot::{read_contexts, temporary_add};
 use moonbridge_proto::v1::{self, permission_edit};
 use tonic::Status;
@@ -82,6 +82,11 @@ fn one(raw: &v1::PermissionEdit, at: &str, is_group: bool, settings: &Settings) 
     }))
 }
 
+/// Whether the edits begin with taking everything away: then what there was does not matter, and need not be readable.
+pub(super) fn begin_anew(edits: &[Of]) -> bool {
+    matches!(edits.first(), Some(Of::Nodes(Edit::Clear(Clear::All, None))))
+}
+
 /// Makes the edits on a group's nodes.
 pub(super) fn on_group(nodes: &mut Vec<Node>, edits: &[Of], now: i64) -> Result<(), Status> {
     for of in edits {
@@ -89,7 +94,7 @@ pub(super) fn on_group(nodes: &mut Vec<Node>, edits: &[Of], now: i64) -> Result<
             edit(nodes, made, now).map_err(refused)?;
         }
     }
-    Ok(())
+    affordable(nodes)
 }
 
 /// Makes the edits on a user.
@@ -109,8 +114,7 @@ pub(super) fn on_user(user: &mut User, edits: &[Of], now: i64) -> Result<(), Sta
                 }
             }
             Of::PrimaryGroup(group) => {
-                let is_parent = |node: &Node| matches!(node.kind(), Kind::Inheritance(parent) if parent == group);
-                if &**group != DEFAULT_GROUP && !user.nodes.iter().any(|node| node.value() && !node.has_expired(now) && is_parent(node)) {
+                if &**group != DEFAULT_GROUP && !user.nodes.iter().any(|node| node.parent() == Some(group) && !node.has_expired(now)) {
                     return Err(Status::failed_precondition(format!(
                         "the user is not in the group {group}, so that it cannot be its primary group: add it as a parent first"
                     )));
@@ -119,7 +123,12 @@ pub(super) fn on_user(user: &mut User, edits: &[Of], now: i64) -> Result<(), Sta
             }
         }
     }
-    Ok(())
+    affordable(&user.nodes)
+}
+
+/// Refuses nodes that come to so much that they could not be read again.
+fn affordable(nodes: &[Node]) -> Result<(), Status> {
+    Budget::of_holder().take_all(nodes).map_err(|exhausted| Status::invalid_argument(exhausted.to_string()))
 }
 
 /// A primary group as it is stored: the default one is not.
@@ -138,16 +147,9 @@ fn refused(error: moonbridge_permissions::edit::EditError) -> Status {
 
 /// The groups that `after` inherits and `before` does not; not the default group, which is always there.
 pub(super) fn new_parents(before: &[Node], after: &[Node]) -> BTreeSet<Arc<str>> {
-    let parents = |nodes: &[Node]| -> BTreeSet<Arc<str>> { nodes.iter().filter_map(parent).cloned().collect() };
+    let parents = |nodes: &[Node]| -> BTreeSet<Arc<str>> { nodes.iter().filter_map(Node::group).cloned().collect() };
     let known = parents(before);
     parents(after).into_iter().filter(|group| !known.contains(group) && &**group != DEFAULT_GROUP).collect()
-}
-
-fn parent(node: &Node) -> Option<&Arc<str>> {
-    match node.kind() {
-        Kind::Inheritance(group) => Some(group),
-        _ => None,
-    }
 }
 
 /// Contexts as a call gives them.

@@ -13,8 +13,9 @@ use super::head::{Head, decode, list_at};
 use super::pages::{Records, Users};
 use super::players;
 use super::stream::{Answers, stream};
+use super::unreadable;
 use crate::replica::Replica;
-use crate::store::{List, StoreRevision};
+use crate::store::{Entry, List, StoreError, StoreRevision};
 use crate::{keys, status};
 
 const DEFAULT_PAGE: usize = 500;
@@ -49,7 +50,7 @@ pub(super) async fn groups(replica: &Replica, request: v1::ListGroupsRequest) ->
     let mut is_due = list.after < default_key;
     let mut stored = Records::<v1::PermissionGroup>::after(&*replica.store, list);
     loop {
-        let next = stored.next().await.map_err(status::store)?;
+        let next = stored.next_readable().await.map_err(status::store)?;
         if is_due && next.as_ref().is_none_or(|(_, entry)| entry.key >= default_key) {
             is_due = false;
             let is_stored = next.as_ref().is_some_and(|(_, entry)| entry.key == default_key);
@@ -67,15 +68,22 @@ pub(super) async fn groups(replica: &Replica, request: v1::ListGroupsRequest) ->
 
 pub(super) async fn tracks(replica: &Replica) -> Result<v1::ListTracksResponse, Status> {
     let head = Head::read(&*replica.store).await.map_err(status::store)?;
-    let tracks = all::<v1::PermissionTrack>(replica, &head, keys::PERMISSION_TRACKS).await?;
-    let state = |(track, revision)| v1::PermissionTrackState { track: Some(track), revision };
-    Ok(v1::ListTracksResponse { tracks: tracks.into_iter().map(state).collect() })
+    let stored = all::<v1::PermissionTrack>(replica, &head, keys::PERMISSION_TRACKS).await?;
+    let mut tracks = Vec::new();
+    for (track, entry) in stored {
+        match track {
+            Some(track) => tracks.push(v1::PermissionTrackState { track: Some(track), revision: entry.modified }),
+            None => unreadable::skipped(&entry.key),
+        }
+    }
+    Ok(v1::ListTracksResponse { tracks })
 }
 
 pub(super) async fn settings(replica: &Replica) -> Result<v1::PermissionSettings, Status> {
     let entry = replica.store.get(keys::PERMISSION_SETTINGS).await.map_err(status::store)?;
-    let settings = entry.as_ref().map(decode).transpose().map_err(status::store)?;
-    Ok(settings.unwrap_or_else(|| v1::PermissionSettings::from(&Settings::default())))
+    // Validated, so that what cannot be used is not taken for the settings, and what older versions left out is filled in.
+    let settings = entry.as_ref().map(unreadable::read::<v1::PermissionSettings, Settings>).transpose()?;
+    Ok((&settings.unwrap_or_default()).into())
 }
 
 pub(super) async fn users(replica: &Replica, request: v1::ListUsersRequest) -> Result<v1::ListUsersResponse, Status> {
@@ -83,7 +91,7 @@ pub(super) async fn users(replica: &Replica, request: v1::ListUsersRequest) -> R
     let mut page = Page::new(&list, request.page_size);
     let mut stored = Users::after(&*replica.store, list);
     let key = (!request.group.is_empty()).then(|| moonbridge_permissions::node::key::inheritance(&request.group));
-    while let Some((user, entry)) = stored.next().await.map_err(status::store)? {
+    while let Some((user, entry)) = stored.next_readable().await.map_err(status::store)? {
         if key.as_ref().is_some_and(|key| !has(&user, key)) {
             continue;
         }
@@ -94,12 +102,14 @@ pub(super) async fn users(replica: &Replica, request: v1::ListUsersRequest) -> R
     Ok(v1::ListUsersResponse { users: page.items, next_page_token: String::new() })
 }
 
-/// Groups, tracks, then users, all as of one revision.
+/// Groups, tracks, then users, all as of one revision. What cannot be read is left out by name.
 pub(super) async fn export(replica: Arc<Replica>) -> Result<Answers<v1::PermissionRecord>, Status> {
     use v1::permission_record::Record;
     let head = Head::read(&*replica.store).await.map_err(status::store)?;
-    let groups = all(&replica, &head, keys::PERMISSION_GROUPS).await?.into_iter().map(|(group, _)| Record::Group(group));
-    let tracks = all(&replica, &head, keys::PERMISSION_TRACKS).await?.into_iter().map(|(track, _)| Record::Track(track));
+    let groups = all(&replica, &head, keys::PERMISSION_GROUPS).await?.into_iter();
+    let groups = groups.map(|(group, entry)| group.map_or(Record::Unreadable(entry.key), Record::Group));
+    let tracks = all(&replica, &head, keys::PERMISSION_TRACKS).await?.into_iter();
+    let tracks = tracks.map(|(track, entry)| track.map_or(Record::Unreadable(entry.key), Record::Track));
     let first: Vec<_> = groups.chain(tracks).collect();
     let store = replica.store.clone();
     Ok(stream(&replica, |answers| async move {
@@ -108,18 +118,24 @@ pub(super) async fn export(replica: Arc<Replica>) -> Result<Answers<v1::Permissi
             answers.send(record(first)).await?;
         }
         let mut users = Users::of(&*store, &head);
-        while let Some((user, _)) = users.next().await.map_err(status::store)? {
-            answers.send(record(Record::User(user))).await?;
+        loop {
+            let next = match users.next().await {
+                Ok(Some((user, _))) => Record::User(user),
+                Ok(None) => break,
+                Err(StoreError::Damaged(_)) => Record::Unreadable(users.last().to_owned()),
+                Err(error) => return Err(status::store(error)),
+            };
+            answers.send(record(next)).await?;
         }
         Ok(())
     }))
 }
 
-/// Every record of a kind that is few, with its revision.
-async fn all<T: Message + Default>(replica: &Replica, head: &Head, prefix: &str) -> Result<Vec<(T, StoreRevision)>, Status> {
+/// Every record of a kind that is few, with its entry; `None` if it cannot be read.
+async fn all<T: Message + Default>(replica: &Replica, head: &Head, prefix: &str) -> Result<Vec<(Option<T>, Entry)>, Status> {
     let prefix = keys::generation(prefix, &head.generation);
     let entries = list_at(&*replica.store, &prefix, head.revision).await.map_err(status::store)?;
-    entries.iter().map(|entry| Ok((decode(entry).map_err(status::store)?, entry.modified))).collect()
+    Ok(entries.into_iter().map(|entry| (decode(&entry).ok(), entry)).collect())
 }
 
 fn default_group() -> v1::PermissionGroupState {

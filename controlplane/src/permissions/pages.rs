@@ -7,6 +7,7 @@ use moonbridge_proto::v1;
 use prost::Message;
 
 use super::head::{Head, decode};
+use super::unreadable;
 use crate::keys;
 use crate::store::{Entry, List, Store, StoreError};
 
@@ -22,6 +23,7 @@ pub(super) struct Records<'a, T> {
     list: List,
     page: VecDeque<Entry>,
     more: bool,
+    last: String,
     kind: PhantomData<T>,
 }
 
@@ -42,7 +44,7 @@ impl<'a> Users<'a> {
 impl<'a, T: Message + Default> Records<'a, T> {
     /// Those of a listing.
     pub(super) fn after(store: &'a dyn Store, list: List) -> Self {
-        Self { store, list: List { limit: READ, ..list }, page: VecDeque::new(), more: true, kind: PhantomData }
+        Self { store, list: List { limit: READ, ..list }, page: VecDeque::new(), more: true, last: String::new(), kind: PhantomData }
     }
 
     /// The next one, with its entry.
@@ -56,6 +58,21 @@ impl<'a, T: Message + Default> Records<'a, T> {
         Ok(Some((record, entry)))
     }
 
+    /// The next one that can be read.
+    pub(super) async fn next_readable(&mut self) -> Result<Option<(T, Entry)>, StoreError> {
+        loop {
+            match self.next().await {
+                Err(StoreError::Damaged(_)) => unreadable::skipped(&self.last),
+                next => return next,
+            }
+        }
+    }
+
+    /// The key of what came last, readable or not.
+    pub(super) fn last(&self) -> &str {
+        &self.last
+    }
+
     /// The next one as it is stored.
     async fn next_entry(&mut self) -> Result<Option<Entry>, StoreError> {
         while self.page.is_empty() && self.more {
@@ -66,6 +83,10 @@ impl<'a, T: Message + Default> Records<'a, T> {
             }
             self.page = page.entries.into();
         }
-        Ok(self.page.pop_front())
+        let entry = self.page.pop_front();
+        if let Some(entry) = &entry {
+            self.last.clone_from(&entry.key);
+        }
+        Ok(entry)
     }
 }

@@ -3,6 +3,7 @@
 mod ask;
 mod changes;
 mod import;
+mod unreadable;
 
 use moonbridge_controlplane::config::StoreConfig;
 use moonbridge_controlplane::store::etcd::{Etcd as EtcdStore, EtcdOptions};

@@ -1,4 +1,4 @@
-//! `moonbridge permission export`: LuckPerms' form, written as it comes.
+//! `moonbridge permission export`: LuckPerms' form, written as it comes. What cannot be read is left out, and named.
 
 mod target;
 
@@ -25,43 +25,42 @@ pub(super) async fn run(mut session: Session, path: &Path) -> Outcome {
     let mut export = Export::new(target);
     while let Some(record) = records.message().await.map_err(refused)? {
         if let Some(record) = record.record {
-            export.add(&record).map_err(failed)?;
+            export.add(record).map_err(failed)?;
         }
     }
     let (groups, tracks, users) = (export.groups.len(), export.tracks.len(), export.users);
+    let left_out = std::mem::take(&mut export.left_out);
     export.finish().map_err(failed)?;
+    for what in &left_out {
+        output::note(&format!("left out, since it cannot be read: {what}"));
+    }
     let what = format!("groups: {groups}, tracks: {tracks}, users: {users}");
     if path == Path::new("-") {
         output::note(&format!("exported {what}"));
         return Ok(());
     }
-    let mut thing = Listing::new(&["file", "groups", "tracks", "users"]);
-    thing.push([json!(path.display().to_string()), json!(groups), json!(tracks), json!(users)]);
+    let mut thing = Listing::new(&["file", "groups", "tracks", "users", "left_out"]);
+    thing.push([json!(path.display().to_string()), json!(groups), json!(tracks), json!(users), json!(left_out)]);
     session.done(&format!("exported to {}; {what}", path.display()), &thing)
 }
 
 /// Why an export ends too soon.
 #[derive(Debug)]
-enum Problem {
-    Output(io::Error),
-    /// Something that this version cannot read.
-    Record(String),
-}
+struct Problem(io::Error);
 
 impl Problem {
     /// For people. A reader that has gone ends the command quietly.
     fn told(self, path: &Path) -> Failure {
-        match self {
-            Problem::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Failure::output_closed(),
-            Problem::Output(error) => Failure::failed(format!("cannot write {}: {error}", path.display())),
-            Problem::Record(what) => Failure::failed(format!("cannot export {what}: is the control plane of another version?")),
+        match self.0.kind() {
+            io::ErrorKind::BrokenPipe => Failure::output_closed(),
+            _ => Failure::failed(format!("cannot write {}: {}", path.display(), self.0)),
         }
     }
 }
 
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
-        Problem::Output(error)
+        Problem(error)
     }
 }
 
@@ -70,6 +69,7 @@ struct Export {
     groups: Vec<Group>,
     tracks: Vec<Track>,
     users: u64,
+    left_out: Vec<String>,
     state: State,
 }
 
@@ -82,22 +82,29 @@ enum State {
 
 impl Export {
     fn new(target: Target) -> Self {
-        Export { groups: Vec::new(), tracks: Vec::new(), users: 0, state: State::Begun(target) }
+        Export { groups: Vec::new(), tracks: Vec::new(), users: 0, left_out: Vec::new(), state: State::Begun(target) }
     }
 
-    fn add(&mut self, record: &Record) -> Result<(), Problem> {
-        let unreadable = |what: &str, name: &str| Problem::Record(format!("the {what} {name:?}"));
+    fn add(&mut self, record: Record) -> Result<(), Problem> {
         match record {
-            Record::Group(raw) => self.groups.push(Group::try_from(raw).map_err(|_| unreadable("group", &raw.name))?),
-            Record::Track(raw) => self.tracks.push(Track::try_from(raw).map_err(|_| unreadable("track", &raw.name))?),
-            Record::User(raw) => {
-                let user = User::try_from(raw).map_err(|_| unreadable("user", &raw.uuid))?;
-                let mut writer = self.writer()?;
-                writer.user(&user)?;
-                self.state = State::Users(writer);
-                self.users += 1;
-            }
-            Record::Unreadable(key) => return Err(Problem::Record(key.clone())),
+            Record::Group(raw) => match Group::try_from(&raw) {
+                Ok(group) => self.groups.push(group),
+                Err(_) => self.left_out.push(format!("group {}", raw.name)),
+            },
+            Record::Track(raw) => match Track::try_from(&raw) {
+                Ok(track) => self.tracks.push(track),
+                Err(_) => self.left_out.push(format!("track {}", raw.name)),
+            },
+            Record::User(raw) => match User::try_from(&raw) {
+                Ok(user) => {
+                    let mut writer = self.writer()?;
+                    writer.user(&user)?;
+                    self.state = State::Users(writer);
+                    self.users += 1;
+                }
+                Err(_) => self.left_out.push(format!("user {}", raw.uuid)),
+            },
+            Record::Unreadable(key) => self.left_out.push(key),
         }
         Ok(())
     }
@@ -145,7 +152,7 @@ mod tests {
     fn export(path: &Path, records: &[Record]) {
         let mut export = Export::new(Target::open(path).unwrap());
         for record in records {
-            export.add(record).unwrap();
+            export.add(record.clone()).unwrap();
         }
         export.finish().unwrap();
     }
@@ -169,11 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn what_cannot_be_read_is_left_out_and_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.json");
         let mut export = Export::new(Target::open(&path).unwrap());
         let bad = Record::User(v1::PermissionUser { uuid: "nobody".to_owned(), ..Default::default() });
-        assert!(matches!(export.add(&bad), Err(Problem::Record(what)) if what.contains("nobody")));
+        for record in records().into_iter().chain([bad, Record::Unreadable("permissions/users/0/x".to_owned())]) {
+            export.add(record).unwrap();
+        }
+        assert_eq!((export.users, export.left_out.as_slice()), (2, &["user nobody".to_owned(), "permissions/users/0/x".to_owned()][..]));
+        export.finish().unwrap();
+        assert_eq!(luckperms::read(File::open(&path).unwrap()).unwrap().users.len(), 2);
     }
 }

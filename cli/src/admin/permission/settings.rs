@@ -4,6 +4,7 @@ use moonbridge_permissions::Settings;
 use moonbridge_proto::permission_settings::{pairs, set};
 use moonbridge_proto::v1;
 use serde_json::{Map, Value};
+use tonic::Code;
 
 use super::super::Session;
 use crate::args::Format;
@@ -14,11 +15,19 @@ use crate::output::{self, Listing};
 
 /// Runs a verb.
 pub(super) async fn run(mut session: Session, verb: SettingsVerb) -> Outcome {
-    let settings = session.permissions.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.map_err(refused)?.into_inner();
+    let stored = session.permissions.get_permission_settings(v1::GetPermissionSettingsRequest {}).await;
     let settings = match verb {
-        SettingsVerb::Show => settings,
+        SettingsVerb::Show => stored.map_err(refused)?.into_inner(),
         SettingsVerb::Set { settings: changes } => {
-            let (expected, settings) = (Some(settings.clone()), Some(changed(settings, &changes).map_err(Failure::usage)?));
+            let (expected, settings) = match stored {
+                Ok(stored) => (Some(stored.get_ref().clone()), stored.into_inner()),
+                Err(status) if status.code() == Code::DataLoss => {
+                    output::note("the settings that are stored cannot be read: those that are not set now are the defaults again");
+                    (None, (&Settings::default()).into())
+                }
+                Err(status) => return Err(refused(status)),
+            };
+            let settings = Some(changed(settings, &changes).map_err(Failure::usage)?);
             let request = v1::SetPermissionSettingsRequest { settings, expected };
             session.permissions.set_permission_settings(request).await.map_err(refused)?.into_inner()
         }

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use moonbridge_permissions::edit::difference;
-use moonbridge_permissions::holder::makes_cycle;
-use moonbridge_permissions::{DEFAULT_GROUP, Group, Groups, Kind, Node};
+use moonbridge_permissions::{DEFAULT_GROUP, Group, Groups, Node, makes_cycle};
 use moonbridge_proto::v1;
 use prost::Message;
 use tonic::Status;
 
-use super::{current_settings, groups_exist, name, no_group, now, unusable};
+use super::{current_settings, groups_exist, name, no_group, now};
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, expect, put, put_record, record};
+use crate::permissions::bounds;
+use crate::permissions::commit::{Attempts, Plan, expect, put, put_record};
 use crate::permissions::edits;
 use crate::permissions::head::{self, Head, unchanged};
+use crate::permissions::unreadable;
 use crate::replica::Replica;
 use crate::store::{Change, Compare, Entry, MAX_OPERATIONS, StoreRevision};
 use crate::{audit, keys, status};
@@ -33,17 +34,20 @@ pub(in crate::permissions) async fn change_group(
         if at.entry.is_none() && name != DEFAULT_GROUP {
             return Err(no_group(&name));
         }
+        at.readable_unless(edits::begin_anew(&edits))?;
         expect(&at.shown(), request.expected_revision, at.entry.as_ref())?;
         let mut nodes = at.nodes.clone();
         edits::on_group(&mut nodes, &edits, now())?;
-        if nodes == at.nodes {
+        if nodes == at.nodes && at.unreadable.is_none() {
             return Ok(state(&at.group(nodes)?, at.entry.map_or(0, |entry| entry.modified)));
         }
         let mut compares = at.checked_parents(&nodes).await?;
         compares.push(unchanged(&at.key, at.entry.as_ref()));
-        let (before, after) = difference(&at.nodes, &nodes);
+        let (before, after) = at.difference(&nodes);
         let group = at.group(nodes)?;
-        let changes = vec![put_record(&at.key, &v1::PermissionGroup::from(&group), &at.shown(), group.nodes().len())?];
+        let record = v1::PermissionGroup::from(&group);
+        bounds::check(replica, &at.shown(), at.entry.as_ref(), &record)?;
+        let changes = vec![put_record(&at.key, &record, &at.shown(), group.nodes().len())?];
         let entry = audit::Entry { what: "permission.group.change", target: at.shown(), before, after };
         if let Some(revision) = attempts.commit(&at.head, Plan { compares, changes, moves_snapshot: true, entry }).await? {
             return Ok(state(&group, revision));
@@ -65,7 +69,9 @@ pub(in crate::permissions) async fn create_group(
             return Err(Status::failed_precondition(format!("there is a group {name} already")));
         }
         let group = at.group(Vec::new())?;
-        let changes = vec![put(at.key.clone(), v1::PermissionGroup::from(&group).encode_to_vec())];
+        let record = v1::PermissionGroup::from(&group);
+        bounds::check(replica, &at.shown(), None, &record)?;
+        let changes = vec![put(at.key.clone(), record.encode_to_vec())];
         let entry = audit::Entry { what: "permission.group.create", target: at.shown(), before: Vec::new(), after: Vec::new() };
         let compares = vec![Compare::Absent(at.key.clone())];
         if let Some(revision) = attempts.commit(&at.head, Plan { compares, changes, moves_snapshot: true, entry }).await? {
@@ -93,10 +99,13 @@ pub(in crate::permissions) async fn delete_group(
         let entry = at.entry.as_ref().ok_or_else(|| no_group(&name))?;
         expect(&at.shown(), request.expected_revision, Some(entry))?;
         let mut changes = vec![Change::Delete(at.key.clone())];
-        let (mut before, mut after) = difference(&at.nodes, &[]);
+        let (mut before, mut after) = at.difference(&[]);
         let tracks = keys::generation(keys::PERMISSION_TRACKS, &at.head.generation);
         for entry in head::list_at(&*replica.store, &tracks, at.head.revision).await.map_err(status::store)? {
-            let mut track: v1::PermissionTrack = head::decode(&entry).map_err(status::store)?;
+            let Ok(mut track) = head::decode::<v1::PermissionTrack>(&entry) else {
+                unreadable::skipped(&entry.key);
+                continue;
+            };
             if track.groups.contains(&name) {
                 before.push(super::tracks::line(&track));
                 track.groups.retain(|group| *group != name);
@@ -121,7 +130,7 @@ pub(in crate::permissions) async fn delete_group(
     }
 }
 
-/// A group as it was at a revision; its nodes are none if it is not stored.
+/// A group as it was at a revision; its nodes are none if it is not stored, or cannot be read.
 struct Stored<'a> {
     replica: &'a Replica,
     name: &'a str,
@@ -129,18 +138,31 @@ struct Stored<'a> {
     key: String,
     entry: Option<Entry>,
     nodes: Vec<Node>,
+    unreadable: Option<Status>,
 }
 
 impl<'a> Stored<'a> {
     async fn read(replica: &'a Replica, name: &'a str) -> Result<Self, Status> {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let key = keys::permission_group(&head.generation, name);
-        let (raw, entry) = record::<v1::PermissionGroup>(replica, &head, &key).await?;
-        let nodes = match &raw {
-            Some(raw) => Group::try_from(raw).map_err(|mistakes| unusable(&key, &mistakes))?.nodes().to_vec(),
-            None => Vec::new(),
+        let (entry, _) = head::entry_at(&*replica.store, &key, Some(head.revision)).await.map_err(status::store)?;
+        let (nodes, unreadable) = match entry.as_ref().map(unreadable::read::<v1::PermissionGroup, Group>) {
+            Some(Ok(group)) => (group.nodes().to_vec(), None),
+            Some(Err(unreadable)) => (Vec::new(), Some(unreadable)),
+            None => (Vec::new(), None),
         };
-        Ok(Self { replica, name, head, key, entry, nodes })
+        Ok(Self { replica, name, head, key, entry, nodes, unreadable })
+    }
+
+    fn readable_unless(&self, is_replaced: bool) -> Result<(), Status> {
+        self.unreadable.clone().filter(|_| !is_replaced).map_or(Ok(()), Err)
+    }
+
+    /// What the audit says of a change to these nodes.
+    fn difference(&self, nodes: &[Node]) -> (Vec<String>, Vec<String>) {
+        let (mut before, after) = difference(&self.nodes, nodes);
+        before.extend(self.unreadable.as_ref().map(|_| unreadable::BEFORE.to_owned()));
+        (before, after)
     }
 
     fn shown(&self) -> String {
@@ -181,8 +203,8 @@ impl<'a> Stored<'a> {
         let prefix = keys::generation(keys::PERMISSION_GROUPS, &self.head.generation);
         let mut groups = Groups::new();
         for entry in head::list_at(&*self.replica.store, &prefix, self.head.revision).await.map_err(status::store)? {
-            let raw: v1::PermissionGroup = head::decode(&entry).map_err(status::store)?;
-            let group = Group::try_from(&raw).map_err(|mistakes| unusable(&entry.key, &mistakes))?;
+            // As long as one cannot be read it inherits nothing.
+            let Ok(group) = unreadable::read::<v1::PermissionGroup, Group>(&entry) else { continue };
             groups.insert(group.name().to_string(), Arc::new(group));
         }
         Ok(groups)
@@ -196,11 +218,7 @@ impl<'a> Stored<'a> {
 }
 
 fn inherited(nodes: &[Node]) -> BTreeSet<Arc<str>> {
-    let parent = |node: &Node| match (node.kind(), node.value()) {
-        (Kind::Inheritance(group), true) => Some(group.clone()),
-        _ => None,
-    };
-    nodes.iter().filter_map(parent).collect()
+    nodes.iter().filter_map(Node::parent).cloned().collect()
 }
 
 fn state(group: &Group, revision: StoreRevision) -> v1::PermissionGroupState {

@@ -6,8 +6,9 @@ use moonbridge_proto::v1;
 use tonic::Status;
 
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, UNREADABLE, put_record};
-use crate::permissions::head::{Head, decode, entry_at, unchanged};
+use crate::permissions::commit::{Attempts, Plan, put_record};
+use crate::permissions::head::{Head, entry_at, unchanged};
+use crate::permissions::unreadable;
 use crate::replica::Replica;
 use crate::resources::invalid;
 use crate::store::Entry;
@@ -49,7 +50,7 @@ pub(in crate::permissions) async fn set_settings(
 async fn stored(replica: &Replica, head: &Head, key: &str) -> Result<(Option<Settings>, Option<Entry>), Status> {
     let (entry, _) = entry_at(&*replica.store, key, Some(head.revision)).await.map_err(status::store)?;
     let settings = match &entry {
-        Some(entry) => decode::<v1::PermissionSettings>(entry).ok().and_then(|raw| Settings::try_from(&raw).ok()),
+        Some(entry) => unreadable::read::<v1::PermissionSettings, _>(entry).ok(),
         None => Some(Settings::default()),
     };
     Ok((settings, entry))
@@ -58,7 +59,7 @@ async fn stored(replica: &Replica, head: &Head, key: &str) -> Result<(Option<Set
 /// A line for every setting that differs: `apply-regex = true`.
 fn difference(before: Option<&Settings>, after: &Settings) -> (Vec<String>, Vec<String>) {
     let after = lines(after);
-    let Some(before) = before else { return (vec![UNREADABLE.to_owned()], after) };
+    let Some(before) = before else { return (vec![unreadable::BEFORE.to_owned()], after) };
     let before = lines(before);
     let only = |lines: &[String], others: &[String]| lines.iter().filter(|line| !others.contains(line)).cloned().collect();
     (only(&before, &after), only(&after, &before))

@@ -6,11 +6,13 @@ use tonic::Status;
 
 use super::{groups_exist, name, no_track};
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, expect, put_record, record};
-use crate::permissions::head::{Head, unchanged};
+use crate::permissions::bounds;
+use crate::permissions::commit::{Attempts, Plan, expect, put_record};
+use crate::permissions::head::{Head, decode, entry_at, unchanged};
+use crate::permissions::unreadable;
 use crate::replica::Replica;
 use crate::resources::invalid;
-use crate::store::Change;
+use crate::store::{Change, Entry};
 use crate::{audit, keys, status};
 
 /// Adds or replaces a track. Its groups must exist.
@@ -26,7 +28,7 @@ pub(in crate::permissions) async fn set_track(
     loop {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let key = keys::permission_track(&head.generation, track.name());
-        let (stored, entry) = record::<v1::PermissionTrack>(replica, &head, &key).await?;
+        let (stored, entry) = stored(replica, &head, &key).await?;
         if request.create && entry.is_some() {
             return Err(Status::failed_precondition(format!("there is a {target} already: change it instead")));
         }
@@ -37,8 +39,9 @@ pub(in crate::permissions) async fn set_track(
         let because = format!("the {target} would have");
         let mut compares = groups_exist(&*replica.store, &head, track.groups().iter().map(|group| &**group), &because).await?;
         compares.push(unchanged(&key, entry.as_ref()));
+        bounds::check(replica, &target, entry.as_ref(), &raw)?;
         let changes = vec![put_record(&key, &raw, &target, 0)?];
-        let before = stored.iter().map(line).collect();
+        let before = entry.as_ref().map(|_| before(stored.as_ref())).into_iter().collect();
         let entry = audit::Entry { what: "permission.track.set", target: target.clone(), before, after: vec![line(&raw)] };
         if let Some(revision) = attempts.commit(&head, Plan { compares, changes, moves_snapshot: true, entry }).await? {
             return Ok(v1::PermissionTrackState { track: Some(raw), revision });
@@ -58,16 +61,32 @@ pub(in crate::permissions) async fn delete_track(
     loop {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let key = keys::permission_track(&head.generation, &name);
-        let (stored, entry) = record::<v1::PermissionTrack>(replica, &head, &key).await?;
-        let stored = stored.ok_or_else(|| no_track(&name))?;
+        let (stored, entry) = stored(replica, &head, &key).await?;
+        if entry.is_none() {
+            return Err(no_track(&name));
+        }
         expect(&target, request.expected_revision, entry.as_ref())?;
         let (compares, changes) = (vec![unchanged(&key, entry.as_ref())], vec![Change::Delete(key)]);
-        let entry =
-            audit::Entry { what: "permission.track.delete", target: target.clone(), before: vec![line(&stored)], after: Vec::new() };
+        let entry = audit::Entry {
+            what: "permission.track.delete",
+            target: target.clone(),
+            before: vec![before(stored.as_ref())],
+            after: Vec::new(),
+        };
         if attempts.commit(&head, Plan { compares, changes, moves_snapshot: true, entry }).await?.is_some() {
             return Ok(v1::DeleteTrackResponse {});
         }
     }
+}
+
+/// A track as it was when the head was read, and its entry; an entry alone cannot be read.
+async fn stored(replica: &Replica, head: &Head, key: &str) -> Result<(Option<v1::PermissionTrack>, Option<Entry>), Status> {
+    let (entry, _) = entry_at(&*replica.store, key, Some(head.revision)).await.map_err(status::store)?;
+    Ok((entry.as_ref().and_then(|entry| decode(entry).ok()), entry))
+}
+
+fn before(stored: Option<&v1::PermissionTrack>) -> String {
+    stored.map_or_else(|| unreadable::BEFORE.to_owned(), line)
 }
 
 /// "track staff = helper, mod"

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use moonbridge_permissions::edit::difference;
 use moonbridge_permissions::track::{Direction, TrackError, step};
-use moonbridge_permissions::{DEFAULT_GROUP, Group, Groups, Kind, Node, Track, User};
+use moonbridge_permissions::{DEFAULT_GROUP, Group, Groups, Node, Track, User};
 use moonbridge_proto::v1;
 use tonic::Status;
 
-use super::{current_settings, groups_exist, no_track, now, unusable};
+use super::{current_settings, groups_exist, no_track, now};
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, expect, put_record, record};
+use crate::permissions::commit::{Attempts, Plan, expect, put_record};
 use crate::permissions::edits;
 use crate::permissions::head::{self, Head, unchanged};
 use crate::permissions::players::{self, Player};
+use crate::permissions::unreadable;
 use crate::replica::Replica;
 use crate::store::{Change, Compare, Entry, StoreRevision};
 use crate::{audit, keys, status};
@@ -29,6 +30,7 @@ pub(in crate::permissions) async fn change_user(
     let mut attempts = Attempts::new(replica, caller);
     loop {
         let at = Stored::read(replica, &player).await?;
+        at.readable_unless(edits::begin_anew(&edits))?;
         expect(&at.shown(), request.expected_revision, at.entry.as_ref())?;
         let mut after = at.user.clone();
         edits::on_user(&mut after, &edits, now())?;
@@ -57,9 +59,10 @@ pub(in crate::permissions) async fn promote(
     let mut attempts = Attempts::new(replica, caller);
     loop {
         let at = Stored::read(replica, &player).await?;
+        at.readable_unless(false)?;
         let key = keys::permission_track(&at.head.generation, &name);
-        let (track, track_entry) = record::<v1::PermissionTrack>(replica, &at.head, &key).await?;
-        let track = Track::try_from(&track.ok_or_else(|| no_track(&name))?).map_err(|mistakes| unusable(&key, &mistakes))?;
+        let (track_entry, _) = head::entry_at(&*replica.store, &key, Some(at.head.revision)).await.map_err(status::store)?;
+        let track: Track = unreadable::read::<v1::PermissionTrack, _>(track_entry.as_ref().ok_or_else(|| no_track(&name))?)?;
         let groups = groups_of(replica, &at.head, &track).await?;
         let mut after = at.user.clone();
         let moved = step(&mut after, &track, &groups, &contexts, direction, now()).map_err(|error| refused(&error, &at.shown()))?;
@@ -99,19 +102,26 @@ struct Stored<'a> {
     head: Head,
     key: String,
     entry: Option<Entry>,
+    /// One without anything if the entry cannot be read.
     user: User,
+    unreadable: Option<Status>,
 }
 
 impl<'a> Stored<'a> {
     async fn read(replica: &'a Replica, player: &'a Player) -> Result<Self, Status> {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let key = keys::permission_user(&head.generation, player.uuid);
-        let (raw, entry) = record::<v1::PermissionUser>(replica, &head, &key).await?;
-        let user = match &raw {
-            Some(raw) => User::try_from(raw).map_err(|mistakes| unusable(&key, &mistakes))?,
-            None => User::unknown(player.uuid),
+        let (entry, _) = head::entry_at(&*replica.store, &key, Some(head.revision)).await.map_err(status::store)?;
+        let (user, unreadable) = match entry.as_ref().map(unreadable::read::<v1::PermissionUser, _>) {
+            Some(Ok(user)) => (user, None),
+            Some(Err(unreadable)) => (User::unknown(player.uuid), Some(unreadable)),
+            None => (User::unknown(player.uuid), None),
         };
-        Ok(Self { replica, player, head, key, entry, user })
+        Ok(Self { replica, player, head, key, entry, user, unreadable })
+    }
+
+    fn readable_unless(&self, is_replaced: bool) -> Result<(), Status> {
+        self.unreadable.clone().filter(|_| !is_replaced).map_or(Ok(()), Err)
     }
 
     fn shown(&self) -> String {
@@ -148,7 +158,8 @@ impl<'a> Stored<'a> {
         compares.push(unchanged(&self.key, self.entry.as_ref()));
         compares.extend(index);
         let changes = changes.into_iter().chain([change]).collect();
-        let entry = recorded(what, format!("user {}", self.player.shown(after.username.as_deref())), &self.user, &after);
+        let mut entry = recorded(what, format!("user {}", self.player.shown(after.username.as_deref())), &self.user, &after);
+        entry.before.extend(self.unreadable.as_ref().map(|_| unreadable::BEFORE.to_owned()));
         let revision = attempts.commit(&self.head, Plan { compares, changes, moves_snapshot: false, entry }).await?;
         Ok(revision.map(|revision| state(&after, if is_kept { revision } else { 0 })))
     }
@@ -156,8 +167,8 @@ impl<'a> Stored<'a> {
 
 /// Whether this is the parent that everybody has without it, too.
 fn is_default_parent(node: &Node) -> bool {
-    let is_default = matches!(node.kind(), Kind::Inheritance(group) if **group == *DEFAULT_GROUP);
-    is_default && node.value() && node.contexts().is_empty() && node.expiry().is_none()
+    let is_default = node.parent().is_some_and(|group| **group == *DEFAULT_GROUP);
+    is_default && node.contexts().is_empty() && node.expiry().is_none()
 }
 
 /// Whether a name is another than the one stored: how a call spells it is no news.

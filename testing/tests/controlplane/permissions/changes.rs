@@ -131,6 +131,43 @@ async fn a_deleted_group_leaves_the_tracks_and_means_nothing_to_those_who_inheri
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn groups_come_in_pages_of_a_bounded_size_with_the_default_group_at_its_place() {
+    on_both_stores(async |mut one, mut two| {
+        // More than one page may have: three of them with half a page each.
+        for name in ["alpha", "omega", "zeta", "zeta2"] {
+            create_group(&mut one, name).await;
+        }
+        let long = (0..6_000).map(|index| set(node(&format!("{index}.{}", "x".repeat(170)), true))).collect::<Vec<_>>();
+        for name in ["omega", "zeta", "zeta2"] {
+            for edits in long.chunks(1_000) {
+                one.change_group(change_group(name, edits.to_vec())).await.expect("changed");
+            }
+        }
+        assert_eq!(pages(&mut two, 0).await, [vec!["alpha", "default", "omega"], vec!["zeta"], vec!["zeta2"]]);
+        assert_eq!(pages(&mut two, 1).await.concat(), ["alpha", "default", "omega", "zeta", "zeta2"]);
+        one.change_group(change_group("default", [set(node("a", true))])).await.expect("changed");
+        assert_eq!(pages(&mut two, 2).await, [vec!["alpha", "default"], vec!["omega"], vec!["zeta"], vec!["zeta2"]]);
+        let wrong = v1::ListGroupsRequest { page_token: "1/permissions/users/0/x".to_owned(), page_size: 0 };
+        refused(two.list_groups(wrong).await, Code::InvalidArgument, &["page_token"]);
+    })
+    .await;
+}
+
+/// The names of the groups on each page.
+async fn pages(client: &mut Client, page_size: u32) -> Vec<Vec<String>> {
+    let (mut pages, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = v1::ListGroupsRequest { page_size, page_token };
+        let page = client.list_groups(request).await.expect("groups").into_inner();
+        pages.push(page.groups.into_iter().filter_map(|state| state.group).map(|group| group.name).collect());
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return pages;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn promotions_at_once_are_steps_one_after_the_other() {
     on_both_stores(async |mut one, mut two| {
         let groups: Vec<_> = (0..8).map(|index| format!("rank{index}")).collect();
