@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use v1::player_text::Text;
 
 use super::*;
-use crate::follow::{follow, list_all};
+use crate::follow::{View, follow, list_all};
 use crate::keys;
 use crate::store::embedded::Embedded;
 use crate::store::{Committed, Entry, List, Page, Store, StoreError, StoreRevision, Txn, Watch};
@@ -263,4 +263,23 @@ async fn what_cannot_be_read_is_taken_out() {
     until(async || there.lock().stored.contains_key("n")).await;
     let _lane = there.attach("n");
     until(async || stage.stored().await == 0).await;
+}
+
+#[tokio::test]
+async fn a_listing_brings_what_is_new_once_and_forgets_what_has_gone() {
+    let there = Deliveries::new();
+    let mut view = Follower(there.clone());
+    let entry = |delivery: &v1::Delivery, node: &str| {
+        let key = keys::delivery(node, &delivery.id);
+        Entry { key, value: prost::Message::encode_to_vec(delivery), modified: 1, lease: 1 }
+    };
+    let (old, fresh, other) = (text("old"), text("new"), text("other"));
+    let mut lane = there.attach("n");
+    view.reset(vec![entry(&old, "n"), entry(&other, "m")], 1);
+    view.reset(vec![entry(&old, "n"), entry(&fresh, "n")], 2);
+    assert_eq!(take(&mut lane, 2).await, ["old", "new"]);
+    // Both are sent and still to be taken out.
+    view.reset(vec![entry(&old, "n"), entry(&fresh, "n"), entry(&text("last"), "n")], 3);
+    assert_eq!(take(&mut lane, 1).await, ["last"]);
+    assert_eq!(there.lock().stored.keys().collect::<Vec<_>>(), ["n"]);
 }
