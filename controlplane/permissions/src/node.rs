@@ -193,14 +193,22 @@ impl Node {
 
     /// Whether setting one replaces the other: same key and contexts.
     pub fn is_same(&self, other: &Node) -> bool {
-        self.key == other.key && self.contexts == other.contexts
+        self.identity() == other.identity() && self.contexts == other.contexts
+    }
+
+    /// What a node is known by: of a permission the key in any case of its letters.
+    fn identity(&self) -> &str {
+        match self.kind {
+            Kind::Permission(_) => &self.lower,
+            _ => &self.key,
+        }
     }
 }
 
 /// Two nodes are equal if key, value, contexts and expiry are.
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
-        self.is_same(other) && self.value == other.value && self.expiry == other.expiry
+        self.key == other.key && self.contexts == other.contexts && self.value == other.value && self.expiry == other.expiry
     }
 }
 

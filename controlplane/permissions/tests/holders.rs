@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use moonbridge_permissions::context::Satisfy;
-use moonbridge_permissions::settings::{Element, Traversal};
+use moonbridge_permissions::edit::{self, Edit};
+use moonbridge_permissions::settings::{Element, TemporaryAdd, Traversal};
 use moonbridge_permissions::{
     Answer, Contexts, Group, Groups, MatchedBy, Node, Settings, Tracks, User, explain, find_cycle, makes_cycle, resolve,
 };
@@ -258,4 +259,22 @@ fn one_more_parent_does_not_take_the_default_group_away() {
     // Who has chosen another group before has not the default one, and does not get it back.
     let chosen = with(user(&["group.staff"]), parent(&[], None));
     assert_eq!(check(&chosen, &all, "of.default"), Answer::Undefined);
+}
+
+#[test]
+fn a_permission_is_the_same_in_any_case_of_its_letters() {
+    let (loud, quiet) = (node("MOONBRIDGE.server.VIP", true), node("moonbridge.server.vip", false));
+    assert!(loud.is_same(&quiet) && loud != node("moonbridge.server.vip", true));
+    let mut nodes = vec![loud.clone()];
+    edit::edit(&mut nodes, &Edit::Set(quiet.clone(), TemporaryAdd::Deny), 0).expect("set");
+    assert_eq!(nodes, [quiet.clone()], "it takes the place of the other");
+    edit::edit(&mut nodes, &Edit::Unset("Moonbridge.Server.vip".into(), Contexts::none()), 0).expect("unset");
+    assert!(nodes.is_empty());
+    // Both may come from a file: the false one counts, wherever it stands.
+    for nodes in [vec![loud.clone(), quiet.clone()], vec![quiet, loud]] {
+        let user = User { nodes, ..User::unknown(Uuid::nil()) };
+        assert_eq!(check(&user, &Groups::new(), "moonbridge.server.vip"), Answer::False);
+    }
+    // The letters of a text are its own.
+    assert!(!node("prefix.5.[VIP]", true).is_same(&node("prefix.5.[vip]", true)));
 }

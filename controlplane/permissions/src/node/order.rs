@@ -31,7 +31,7 @@ fn by_node(a: &Node, b: &Node) -> Ordering {
         .then_with(wildcard_last)
         .then_with(sooner_first)
         .then_with(higher_level_first)
-        .then_with(|| a.key.cmp(&b.key))
+        .then_with(|| a.identity().cmp(b.identity()))
         .then_with(|| a.value.cmp(&b.value))
 }
 

@@ -86,7 +86,9 @@ impl Node {
         );
         let level = if self.is_wildcard() { self.key.matches('.').count() } else { 0 };
         let times = (self.expiry.is_none(), self.is_wildcard(), self.expiry);
-        (contexts, rank, times, Reverse(level), self.key.clone(), self.value)
+        // Permissions are the same in any case of their letters.
+        let name = if self.what() == What::Permission { self.key.to_lowercase() } else { self.key.clone() };
+        (contexts, rank, times, Reverse(level), name, self.value)
     }
 }
 
