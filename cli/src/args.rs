@@ -13,7 +13,7 @@ mod values;
 
 pub(crate) use access::{AuditArgs, RoleArg, TokenVerb};
 pub(crate) use admin::{
-    AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, StateArg, TransferVerb,
+    AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, StateArg, Switch, TransferVerb,
 };
 pub(crate) use values::{HostPort, NamedBackend};
 
