@@ -22,10 +22,10 @@ const PREFIXES: [&str; 4] = [keys::PERMISSION_USERS, keys::PERMISSION_NAMES, key
 /// Sweeps until `shutdown`.
 pub(crate) async fn run(store: &dyn Store, shutdown: CancellationToken) {
     let sweeping = async {
-        let mut pruned = Instant::now();
+        let (mut pruned, mut unused) = (Instant::now(), BTreeSet::new());
         loop {
             tokio::time::sleep(SWEEP_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
-            if let Err(error) = sweep(store).await {
+            if let Err(error) = sweep(store, &mut unused).await {
                 tracing::warn!(%error, "cannot remove what imports have left, trying again");
             }
             if pruned.elapsed() > PRUNE_EVERY {
@@ -39,14 +39,20 @@ pub(crate) async fn run(store: &dyn Store, shutdown: CancellationToken) {
     let _ = shutdown.run_until_cancelled(sweeping).await;
 }
 
-async fn sweep(store: &dyn Store) -> Result<(), StoreError> {
+/// Removes what was unused when it was looked last, too: who follows the changes, or reads in pages, has had the time to see that it is.
+async fn sweep(store: &dyn Store, unused: &mut BTreeSet<String>) -> Result<(), StoreError> {
     let mut generations = BTreeSet::new();
     for prefix in PREFIXES {
         generations.append(&mut generations_of(store, prefix).await?);
     }
+    let before = std::mem::take(unused);
     for generation in generations {
         let head = Head::read(store).await?;
         if generation == head.generation || store.get(&keys::permission_import(&generation)).await?.is_some() {
+            continue;
+        }
+        if !before.contains(&generation) {
+            unused.insert(generation);
             continue;
         }
         tracing::info!(generation, "removing a generation of permissions that is not in use");
@@ -108,7 +114,7 @@ async fn prune_players(store: &dyn Store, most: usize) -> Result<(), StoreError>
     for old in players[..over].chunks(MAX_OPERATIONS) {
         let compares = old.iter().map(|(modified, key)| Compare::Modified(key.clone(), *modified)).collect();
         let changes = old.iter().map(|(_, key)| Change::Delete(key.clone())).collect();
-        // Of those that were seen again meanwhile the next round decides anew.
+        // Of those that were written again meanwhile the next round decides anew.
         store.txn(Txn { compares, changes }).await?;
     }
     Ok(())
@@ -141,24 +147,30 @@ mod tests {
         put(&store, &keys::permission_player("ada"), 0).await;
         let lease = store.lease_grant(Duration::from_secs(60)).await.expect("a lease");
         put(&store, &keys::permission_import("other"), lease).await;
-        sweep(&store).await.expect("swept");
+        let mut unused = BTreeSet::new();
+        sweep(&store, &mut unused).await.expect("swept");
+        assert!(has(&store, &key("litter", 0)).await, "it may have been in use a moment ago");
+        sweep(&store, &mut unused).await.expect("swept");
         assert!(!has(&store, &key("litter", 0)).await && !has(&store, &key("litter", 299)).await);
         assert!(has(&store, &key("0", 0)).await, "the visible one stays");
         assert!(has(&store, &keys::permission_group("other", "g")).await, "one that is being written stays");
         store.lease_revoke(lease).await.expect("revoked");
-        sweep(&store).await.expect("swept");
+        sweep(&store, &mut unused).await.expect("swept");
+        assert!(has(&store, &keys::permission_group("other", "g")).await);
+        sweep(&store, &mut unused).await.expect("swept");
         assert!(!has(&store, &keys::permission_group("other", "g")).await);
         assert!(has(&store, &keys::permission_player("ada")).await);
+        assert_eq!(unused, BTreeSet::new());
     }
 
     #[tokio::test]
-    async fn the_names_seen_longest_ago_go() {
+    async fn the_names_written_longest_ago_go() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Embedded::open(folder.path()).expect("a store");
         for index in 0..300 {
             put(&store, &keys::permission_player(&format!("p{index}")), 0).await;
         }
-        // Seen again.
+        // Somebody else has it now.
         put(&store, &keys::permission_player("p0"), 0).await;
         prune_players(&store, 10).await.expect("pruned");
         let left = store.list(List { prefix: keys::PERMISSION_PLAYERS.to_owned(), ..List::default() }).await.expect("a page").entries;
