@@ -65,6 +65,9 @@ class Player(ClientProtocol):
         raw = buff.unpack_string()
         emit("chat", text=component(raw), raw=raw)
 
+    def packet_tab_complete(self, buff):
+        emit("completed", matches=[buff.unpack_string() for _ in range(buff.unpack_varint())])
+
     def packet_keep_alive(self, buff):
         ident = buff.unpack("i")
         emit("keep_alive", id=ident)
@@ -144,6 +147,7 @@ def main():
     serve(
         {
             "chat": lambda line: send("chat_message", pack.pack_string(line["text"])),
+            "complete": lambda line: send("tab_complete", pack.pack_string(line["text"])),
             "raw": lambda line: raw_frame(factory.player, bytes.fromhex(line["hex"])),
             "bytes": lambda line: factory.player.transport.write(bytes.fromhex(line["hex"])),
             "plugin": lambda line: send("plugin_message", pack_plugin(pack, line["channel"], bytes.fromhex(line["hex"]))),

@@ -6,6 +6,7 @@ mod away;
 mod bad_input;
 mod benchmark;
 mod channel;
+mod clients;
 mod commands;
 mod completion;
 mod configured;
