@@ -426,6 +426,35 @@ fn thousands_of_mistakes_make_no_thousands_of_lines() {
 }
 
 #[test]
+fn a_holder_of_endless_shorthand_is_refused_at_the_node_that_is_too_much_and_not_read_on() {
+    let node = |key: String| v1::PermissionNode { key, value: true, ..Default::default() };
+    let nodes = |count: usize| (0..count).map(|n| node(format!("{{1-250}}.{n}"))).chain([node(String::new())]).collect();
+    let group = |count: usize| v1::PermissionGroup { name: "a".into(), nodes: nodes(count) };
+    let errors = moonbridge_permissions::Group::try_from(&group(20_000)).expect_err("too much");
+    assert_eq!(paths(&errors), BTreeSet::from(["nodes[200].key"]));
+    let errors = moonbridge_permissions::Group::try_from(&group(200)).expect_err("no key");
+    assert_eq!(paths(&errors), BTreeSet::from(["nodes[200].key"]));
+    assert!(errors[0].problem.contains("empty"), "{errors:?}");
+    let user = v1::PermissionUser { uuid: uuid::Uuid::nil().to_string(), nodes: nodes(201), ..Default::default() };
+    assert!(moonbridge_permissions::User::try_from(&user).is_err());
+}
+
+#[test]
+fn words_in_permission_settings_are_bounded() {
+    let long = "x".repeat(257);
+    let context = |key: &str, value: &str| v1::PermissionContext { key: key.into(), value: value.into() };
+    let settings = v1::PermissionSettings {
+        server: long.clone(),
+        static_contexts: vec![context("region", &long), context(&long, "eu"), context("region", &long[..256])],
+        prefix: Some(v1::MetaStack { middle_spacer: long.clone(), ..Default::default() }),
+        ..Default::default()
+    };
+    let errors = moonbridge_permissions::Settings::try_from(&settings).expect_err("three words too long");
+    let expected = ["server", "static_contexts[0].value", "static_contexts[1].key", "prefix.middle_spacer"];
+    assert_eq!(paths(&errors), BTreeSet::from(expected));
+}
+
+#[test]
 fn single_resources_are_validated_alike() {
     let errors =
         Backend::try_from(v1::Backend { name: "-a".into(), address: ":1".into(), ..Default::default() }).expect_err("two mistakes");

@@ -70,6 +70,14 @@ impl Budget {
             _ => Ok(()),
         }
     }
+
+    /// Takes what all of these come to.
+    ///
+    /// # Errors
+    /// If there is not so much left.
+    pub fn take_all(&mut self, nodes: &[Node]) -> Result<(), Exhausted> {
+        nodes.iter().try_for_each(|node| self.take(node))
+    }
 }
 
 impl Share {

@@ -13,11 +13,11 @@ use crate::v1;
 /// The longest spacer, context key or context value in the settings, in bytes.
 const MAX_WORD: usize = 256;
 
-pub(super) fn contexts(raw: &[v1::PermissionContext], at: &At, mistakes: &mut Mistakes) -> Contexts {
+pub(super) fn contexts(raw: &[v1::PermissionContext], list: &str, at: &At, mistakes: &mut Mistakes) -> Contexts {
     let mut contexts = Contexts::none();
     for (index, context) in raw.iter().enumerate() {
         if let Err(error) = contexts.add(&context.key, &context.value) {
-            mistakes.add(&at.item("contexts", index), error.to_string());
+            mistakes.add(&at.item(list, index), error.to_string());
         }
     }
     contexts
@@ -40,7 +40,7 @@ fn nodes(raw: &[v1::PermissionNode], at: &At, mistakes: &mut Mistakes) -> Vec<No
 }
 
 fn node(raw: &v1::PermissionNode, at: &At, mistakes: &mut Mistakes) -> Option<Node> {
-    let contexts = contexts(&raw.contexts, at, mistakes);
+    let contexts = contexts(&raw.contexts, "contexts", at, mistakes);
     if raw.expiry < 0 {
         // Not taken for "never": that would make something for good of what is long over.
         mistakes.add(&at.field("expiry"), format!("expected seconds since 1970, or 0 for never, got {}", raw.expiry));
@@ -137,12 +137,12 @@ fn static_contexts(raw: &[v1::PermissionContext], at: &At, mistakes: &mut Mistak
     for (index, context) in raw.iter().enumerate() {
         for (field, word) in [("key", &context.key), ("value", &context.value)] {
             if word.len() > MAX_WORD {
-                let at = at.item("static_contexts", index).field(field);
-                mistakes.add(&at, format!("expected at most {MAX_WORD} bytes, got {}", word.len()));
+                mistakes
+                    .add(&at.item("static_contexts", index).field(field), format!("expected at most {MAX_WORD} bytes, got {}", word.len()));
             }
         }
     }
-    contexts(raw, &at.field("static"), mistakes)
+    contexts(raw, "static_contexts", at, mistakes)
 }
 
 fn stack(raw: &v1::MetaStack, at: &At, mistakes: &mut Mistakes) -> Stack {
@@ -243,7 +243,7 @@ impl TryFrom<&v1::PermissionSettings> for Settings {
 /// # Errors
 /// Every one that is none, by its place.
 pub fn read_contexts(raw: &[v1::PermissionContext]) -> Result<Contexts, Vec<v1::FieldError>> {
-    valid(|at, mistakes| Some(contexts(raw, at, mistakes)))
+    valid(|at, mistakes| Some(contexts(raw, "contexts", at, mistakes)))
 }
 
 /// Contexts as they are sent.

@@ -168,6 +168,32 @@ async fn circles_unknown_groups_and_bad_names_are_refused_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_few_bytes_that_stand_for_millions_are_refused_where_they_come_in() {
+    let alone = Alone::start().await;
+    let shorthand = |start: &str, count: usize| (0..count).map(|n| json!({"key": format!("{start}{n}")})).collect::<Vec<_>>();
+    // In a file: a holder that has more than any needs loses the rest by name, a file that has is refused.
+    let file = json!({"users": {ADA: {"nodes": shorthand("{1-250}.", 210)}}}).to_string();
+    let ran = alone.import(file.as_bytes(), &[]).await.ended(0);
+    assert!(ran.stdout.contains("NOT taken over: 10") && ran.stderr.contains("nodes[200]"), "{ran:?}");
+    assert_eq!(alone.client.check(ADA, &["250.199", "1.200"]).await.answers, [1, 3]);
+    let bomb = json!({"groups": {"a": {"nodes": shorthand("{0-9}{0-9}{0-9}", 3_000)}}}).to_string();
+    alone.refuses("shorthand", bomb.as_bytes(), &["more than 2000000 permissions"]).await;
+    let aliases =
+        format!("a: &a [{}]\npermissions:\n{}", "x, ".repeat(10_000), (0..1_000).map(|n| format!("  g{n}: *a\n")).collect::<String>());
+    alone.refuses("aliases", aliases.as_bytes(), &["aliases repeat"]).await;
+    // In calls, at once and little by little.
+    let edits = |from: usize, to: usize| (from..to).map(|n| set(node(&format!("{{1-250}}.{n}"), true))).collect::<Vec<_>>();
+    refused(alone.client.change_user(ADA, edits(200, 201), None).await, Code::InvalidArgument);
+    let other = "6f1f6b0e-3f0e-4d3a-9d55-0a4f6a0f1c12";
+    refused(alone.client.change_user(other, edits(0, 201), None).await, Code::InvalidArgument);
+    alone.client.change_user(other, edits(0, 200), None).await.expect("as much as may be");
+    // Two halves that are each fine.
+    let half = json!({"users": {other: {"nodes": shorthand("{1-250}.more.", 100)}}}).to_string();
+    alone.refuses("two halves", half.as_bytes(), &["more than 50000 permissions"]).await;
+    assert_eq!(alone.client.check(other, &["1.199", "1.more.1"]).await.answers, [1, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_user_of_ten_thousand_nodes_is_imported_changed_and_asked() {
     let alone = Alone::start().await;
     let nodes: Vec<_> = (0..10_000).map(|nth| json!({ "key": format!("plot.{nth}.build"), "value": nth % 2 == 0 })).collect();

@@ -1,9 +1,9 @@
 //! What becomes of a record that is stored, has come, or both.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use moonbridge_permissions::{Group, Kind};
+use moonbridge_permissions::{Budget, Group, Groups, User, find_cycle};
 use moonbridge_proto::v1;
 use tonic::Status;
 
@@ -65,56 +65,27 @@ fn nodes(old: &[v1::PermissionNode], new: Vec<v1::PermissionNode>) -> Vec<v1::Pe
     merged
 }
 
-/// Refuses groups of which one would inherit itself.
+/// Refuses a user of old and new nodes that come to so much together that it could not be read again.
+pub(super) fn check_user(user: &v1::PermissionUser) -> Result<(), Status> {
+    User::try_from(user).map_err(|mistakes| crate::resources::invalid(&format!("user {}", user.uuid), mistakes)).map(drop)
+}
+
+/// Refuses groups of which one would inherit itself, and more shorthand and regular expressions than every node is to hold.
 pub(super) fn check(groups: &[v1::PermissionGroup]) -> Result<(), Status> {
-    let mut parents: HashMap<&str, Vec<Arc<str>>> = HashMap::new();
+    let (mut all, mut budget) = (Groups::new(), Budget::of_groups());
     for raw in groups {
         let group = Group::try_from(raw).map_err(|mistakes| crate::resources::invalid(&format!("group {}", raw.name), mistakes))?;
-        let inherited = group.nodes().iter().filter(|node| node.value()).filter_map(|node| match node.kind() {
-            Kind::Inheritance(parent) => Some(parent.clone()),
-            _ => None,
-        });
-        parents.insert(&raw.name, inherited.collect());
+        let taken = budget.take_all(group.nodes());
+        taken.map_err(|exhausted| Status::failed_precondition(format!("group {}: {exhausted}. Nothing was imported", raw.name)))?;
+        all.insert(group.name().to_string(), Arc::new(group));
     }
-    match cycle(&parents) {
+    match find_cycle(&all) {
         Some(cycle) => Err(Status::failed_precondition(format!(
             "a group would inherit itself: {}. Take one of these parents away first; nothing was imported",
             cycle.join(" -> ")
         ))),
         None => Ok(()),
     }
-}
-
-/// A way from a group to itself.
-fn cycle(parents: &HashMap<&str, Vec<Arc<str>>>) -> Option<Vec<String>> {
-    let (mut done, mut names): (HashSet<&str>, Vec<&str>) = (HashSet::new(), parents.keys().copied().collect());
-    names.sort_unstable();
-    for start in names {
-        // The way from `start`, and how many parents of each have been followed.
-        let mut way: Vec<(&str, usize)> = vec![(start, 0)];
-        let mut on_way: HashSet<&str> = HashSet::from([start]);
-        while let Some((at, followed)) = way.last_mut() {
-            let next = parents.get(at).and_then(|parents| parents.get(*followed));
-            *followed += 1;
-            match next {
-                Some(next) if on_way.contains(&**next) => {
-                    let names = way.iter().map(|(name, _)| *name).skip_while(|name| *name != &**next);
-                    return Some(names.chain([&**next]).map(str::to_owned).collect());
-                }
-                Some(next) if !done.contains(&**next) => {
-                    way.push((next, 0));
-                    on_way.insert(next);
-                }
-                Some(_) => {}
-                None => {
-                    done.insert(at);
-                    on_way.remove(at);
-                    way.pop();
-                }
-            }
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -162,5 +133,20 @@ mod tests {
         assert!(check(&[inheriting("a", &[("a", true)])]).expect_err("a cycle").message().contains("a -> a"));
         let chain: Vec<_> = (0..5_000).map(|index| inheriting(&format!("g{index}"), &[(&format!("g{}", index + 1), true)])).collect();
         check(&chain).expect("none");
+    }
+    #[test]
+    fn what_is_too_much_together_is_refused_also_if_each_half_is_not() {
+        let nodes = |from: usize| (from..from + 150).map(|n| node(&format!("{{1-250}}.{n}"), true)).collect();
+        let (old, new) = (user_of(nodes(0)), user_of(nodes(150)));
+        let with_uuid = |user: v1::PermissionUser| v1::PermissionUser { uuid: uuid::Uuid::nil().to_string(), ..user };
+        check_user(&with_uuid(new.clone())).expect("half of it");
+        let merged = user(Mode::Merge, Some(&old), Some(new)).expect("a user");
+        let refused = check_user(&with_uuid(merged)).expect_err("too much");
+        assert!(refused.message().contains("more than 50000 permissions"), "{refused}");
+
+        let groups: Vec<_> = (0..27).map(|n| v1::PermissionGroup { name: format!("g{n}"), nodes: nodes(0) }).collect();
+        check(&groups[..26]).expect("as much as may be");
+        let refused = check(&groups).expect_err("too much");
+        assert!(refused.message().contains("group g26: with it, shorthand would stand for more than 1000000"), "{refused}");
     }
 }

@@ -4,20 +4,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use moonbridge_permissions::{Group, Track, User};
+use moonbridge_permissions::{Budget, Group, Node, Track, User};
 use moonbridge_proto::v1::{self, import_request::Part, permission_record::Record};
 use prost::Message;
 use tonic::{Status, Streaming};
 
 use super::merge::Mode;
 use super::spool::Spool;
+use crate::permissions::bounds::{MAX_BYTES as MAX_FEW_BYTES, MAX_RECORDS as MAX_FEW};
 use crate::permissions::commit::MAX_RECORD;
 
 /// A caller that sends nothing for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Groups and tracks are held in memory, by this replica and by every node.
-const MAX_FEW: usize = 10_000;
-const MAX_FEW_BYTES: usize = 32 << 20;
 /// The longest name of a source that the audit keeps.
 const MAX_SOURCE: usize = 256;
 
@@ -30,6 +28,7 @@ pub(super) struct Received {
     pub(super) tracks: BTreeMap<String, v1::PermissionTrack>,
     pub(super) users: Spool,
     few_bytes: usize,
+    budget: Budget,
     last_user: String,
     records: u64,
 }
@@ -55,7 +54,7 @@ impl Received {
         Ok(received)
     }
 
-    async fn new(header: v1::ImportHeader) -> Result<Self, Status> {
+    pub(super) async fn new(header: v1::ImportHeader) -> Result<Self, Status> {
         let mut source = header.source;
         source.truncate(source.floor_char_boundary(MAX_SOURCE));
         Ok(Self {
@@ -66,6 +65,7 @@ impl Received {
             tracks: BTreeMap::new(),
             users: Spool::new().await?,
             few_bytes: 0,
+            budget: Budget::of_file(),
             last_user: String::new(),
             records: 0,
         })
@@ -80,14 +80,16 @@ impl Received {
         }
     }
 
-    async fn take(&mut self, record: v1::PermissionRecord) -> Result<(), Status> {
+    pub(super) async fn take(&mut self, record: v1::PermissionRecord) -> Result<(), Status> {
         let at = format!("records[{}]", self.records);
         self.records += 1;
         let wrong = |field: &str, mistakes: Vec<v1::FieldError>| crate::resources::invalid(&format!("{at}.{field}"), mistakes);
         match record.record {
             None | Some(Record::Unreadable(_)) => Err(Status::invalid_argument(format!("{at}: expected a group, track or user"))),
             Some(Record::Group(raw)) => {
-                let group = v1::PermissionGroup::from(&Group::try_from(&raw).map_err(|mistakes| wrong("group", mistakes))?);
+                let group = Group::try_from(&raw).map_err(|mistakes| wrong("group", mistakes))?;
+                self.affordable(&at, group.nodes())?;
+                let group = v1::PermissionGroup::from(&group);
                 let name = group.name.clone();
                 self.fits(&at, &format!("group {name}"), &group, true)?;
                 self.first(&at, "group", self.groups.contains_key(&name), &name)?;
@@ -103,7 +105,9 @@ impl Received {
                 Ok(())
             }
             Some(Record::User(raw)) => {
-                let user = v1::PermissionUser::from(&User::try_from(&raw).map_err(|mistakes| wrong("user", mistakes))?);
+                let user = User::try_from(&raw).map_err(|mistakes| wrong("user", mistakes))?;
+                self.affordable(&at, &user.nodes)?;
+                let user = v1::PermissionUser::from(&user);
                 self.fits(&at, &format!("user {}", user.uuid), &user, false)?;
                 match user.uuid.cmp(&self.last_user) {
                     std::cmp::Ordering::Greater => {}
@@ -117,6 +121,10 @@ impl Received {
                 self.users.push(&user).await
             }
         }
+    }
+
+    fn affordable(&mut self, at: &str, nodes: &[Node]) -> Result<(), Status> {
+        self.budget.take_all(nodes).map_err(|exhausted| Status::invalid_argument(format!("{at}: {exhausted}. Nothing was imported")))
     }
 
     /// Groups and tracks come before users, and each once.
