@@ -174,6 +174,9 @@ async fn strange_frames_in_play_pass_untouched() {
         assert!(bytes == *payload, "frame {id} was changed");
     }
     let mut backend = sending.await.expect("no panic").expect("it reads");
+    // The node has told it of the plugin channel.
+    let register = [wire::string("REGISTER"), b"\x00\x0aBungeeCord".to_vec()].concat();
+    assert_eq!(backend.receive().await.expect("a frame"), (0x17, register));
     // And the other way, where a mod's frames are as strange; empty ones are dropped.
     let strange = [
         (0x7f, b"unknown".to_vec()),
