@@ -86,7 +86,7 @@ async fn a_search_finds_all_who_have_a_say_of_their_own() {
     .await;
 }
 
-async fn search(client: &mut Client, permission: &str) -> Vec<(String, String, String)> {
+async fn search(client: &mut super::Client, permission: &str) -> Vec<(String, String, String)> {
     let mut stream = client.search(v1::SearchRequest { permission: permission.to_owned() }).await.expect("a search").into_inner();
     let mut found = Vec::new();
     while let Some(result) = soon("a result", stream.message()).await.expect("no error") {
