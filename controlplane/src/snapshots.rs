@@ -13,10 +13,12 @@ use tokio::sync::watch;
 
 use crate::follow::View;
 use crate::keys;
+use crate::permissions::FIRST_GENERATION;
 use crate::store::{Batch, Entry, Event, StoreRevision};
 use generations::Generations;
 
-/// How many snapshots are kept to make deltas from. They share what they have in common, except for the icon (20 KiB).
+/// How many snapshots are kept to make deltas from. They share what they have in common, except for the icon (20 KiB), and are of two
+/// generations of permissions at most.
 const HISTORY: usize = 64;
 
 /// What brings a node to the newest snapshot.
@@ -83,6 +85,11 @@ impl Snapshots {
         if history.back().is_some_and(|last| last.revision.number >= snapshot.revision.number) {
             history.clear();
         }
+        // Groups and tracks of all the generations that there have been would be too many: this one's are kept, and the last before.
+        if history.back().is_some_and(|last| last.permission_generation != snapshot.permission_generation) {
+            let before = history.len() - 1;
+            history.drain(..before);
+        }
         if history.len() == HISTORY {
             history.pop_front();
         }
@@ -106,7 +113,10 @@ impl Resources {
 
 impl View for Resources {
     fn reset(&mut self, entries: Vec<Entry>, _: StoreRevision) {
-        self.current = Current::of(&self.current.snapshot.revision.store_id, &entries);
+        let before = &self.current.snapshot;
+        let mut current = Current::of(&before.revision.store_id, &entries);
+        generations::share(before, &mut current.snapshot);
+        self.current = current;
         let known = self.snapshots.newest.borrow().as_ref().is_some_and(|newest| **newest == self.current.snapshot);
         if !known {
             self.snapshots.publish(self.current.snapshot.clone());
@@ -142,7 +152,8 @@ struct Current {
 impl Current {
     fn new(store_id: &str) -> Self {
         let revision = Revision { store_id: store_id.to_owned(), number: 0 };
-        Self { snapshot: Snapshot { revision, ..Snapshot::default() }, generations: Generations::default() }
+        let permission_generation = FIRST_GENERATION.into();
+        Self { snapshot: Snapshot { revision, permission_generation, ..Snapshot::default() }, generations: Generations::default() }
     }
 
     fn of(store_id: &str, entries: &[Entry]) -> Self {
@@ -193,7 +204,7 @@ impl Current {
 
     /// What is not visible does not move the snapshot.
     fn moved(&mut self, key: &str, modified: StoreRevision) {
-        if self.generations.shows(key) {
+        if generations::shows(&self.snapshot, key) {
             let number = &mut self.snapshot.revision.number;
             *number = (*number).max(modified);
         }

@@ -13,10 +13,9 @@ use crate::keys;
 use crate::permissions::FIRST_GENERATION;
 use crate::store::Entry;
 
-/// Which generation a snapshot shows, and what there is of others.
-#[derive(Debug)]
+/// What there is of generations that the snapshot does not show.
+#[derive(Debug, Default)]
 pub(super) struct Generations {
-    visible: String,
     apart: BTreeMap<String, Apart>,
 }
 
@@ -26,18 +25,26 @@ struct Apart {
     tracks: Tracks,
 }
 
-impl Default for Generations {
-    fn default() -> Self {
-        Self { visible: FIRST_GENERATION.to_owned(), apart: BTreeMap::new() }
+/// Whether a key has to do with what a snapshot shows: if not, the snapshot is not changed by it.
+pub(super) fn shows(snapshot: &Snapshot, key: &str) -> bool {
+    of_generation(key).is_none_or(|(generation, ..)| *generation == *snapshot.permission_generation)
+}
+
+/// Whatever is equal in the later snapshot becomes the same in memory, so that snapshots that are kept cost what they differ by.
+pub(super) fn share(earlier: &Snapshot, later: &mut Snapshot) {
+    share_equal(&earlier.groups, &mut later.groups);
+    share_equal(&earlier.tracks, &mut later.tracks);
+}
+
+fn share_equal<T: PartialEq>(earlier: &BTreeMap<String, Arc<T>>, later: &mut BTreeMap<String, Arc<T>>) {
+    for (name, value) in later {
+        if let Some(known) = earlier.get(name).filter(|known| *known == value) {
+            value.clone_from(known);
+        }
     }
 }
 
 impl Generations {
-    /// Whether a key has to do with what is visible: if not, the snapshot is not changed by it.
-    pub(super) fn shows(&self, key: &str) -> bool {
-        of_generation(key).is_none_or(|(generation, ..)| generation == self.visible)
-    }
-
     /// Enters something below [`keys::PERMISSION_RESOURCES`]. A value that cannot be read leaves what was there.
     pub(super) fn put(&mut self, snapshot: &mut Snapshot, entry: &Entry) -> Result<(), String> {
         if entry.key == keys::PERMISSION_HEAD {
@@ -77,20 +84,22 @@ impl Generations {
 
     /// Makes a generation the visible one.
     fn show(&mut self, snapshot: &mut Snapshot, generation: String) {
-        if generation == self.visible {
+        if *generation == *snapshot.permission_generation {
             return;
         }
-        let Apart { groups, tracks } = self.apart.remove(&generation).unwrap_or_default();
+        let Apart { mut groups, mut tracks } = self.apart.remove(&generation).unwrap_or_default();
+        share_equal(&snapshot.groups, &mut groups);
+        share_equal(&snapshot.tracks, &mut tracks);
         let apart =
             Apart { groups: std::mem::replace(&mut snapshot.groups, groups), tracks: std::mem::replace(&mut snapshot.tracks, tracks) };
-        let replaced = std::mem::replace(&mut self.visible, generation);
+        let replaced = std::mem::replace(&mut snapshot.permission_generation, generation.into());
         if !apart.groups.is_empty() || !apart.tracks.is_empty() {
-            self.apart.insert(replaced, apart);
+            self.apart.insert(replaced.to_string(), apart);
         }
     }
 
     fn parts<'a>(&'a mut self, snapshot: &'a mut Snapshot, generation: &str) -> (&'a mut Groups, &'a mut Tracks) {
-        if generation == self.visible {
+        if *generation == *snapshot.permission_generation {
             return (&mut snapshot.groups, &mut snapshot.tracks);
         }
         let apart = self.apart.entry(generation.to_owned()).or_default();
@@ -122,7 +131,7 @@ fn mistakes(mistakes: Vec<v1::FieldError>) -> String {
 mod tests {
     use prost::Message;
 
-    use super::super::{Resources, Snapshots, snapshot_of};
+    use super::super::{Push, Resources, Snapshots, snapshot_of};
     use super::*;
     use crate::follow::View;
     use crate::store::{Batch, Event};
@@ -168,6 +177,43 @@ mod tests {
         let gone = Event::Delete { key: keys::permission_group("new", "one"), modified: 7 };
         view.apply(Batch { revision: 7, events: vec![gone] });
         assert_eq!((names(&newest()), newest().revision.number), (vec!["two"], 7));
+    }
+
+    #[test]
+    fn what_an_import_leaves_as_it_was_is_kept_once_and_old_generations_are_not_kept() {
+        const IMPORTS: u64 = 5;
+        let snapshots = Snapshots::new();
+        let mut view = Resources::new(snapshots.clone(), "store");
+        let mut stored = vec![group("0", "same", 1)];
+        view.reset(stored.clone(), 1);
+        let newest = || snapshots.newest().expect("a snapshot");
+        let first = newest().groups["same"].clone();
+        let mut held = vec![newest().revision.clone()];
+        for import in 1..=IMPORTS {
+            let (generation, at) = (format!("import{import}"), import * 100);
+            let head = v1::PermissionHead { generation: generation.clone() };
+            let entries = [
+                group(&generation, "same", at),
+                group(&generation, &format!("of{import}"), at),
+                entry(keys::PERMISSION_HEAD, &head, at + 1),
+                group(&generation, "later", at + 2),
+            ];
+            for entry in entries {
+                stored.push(entry.clone());
+                view.apply(Batch { revision: entry.modified, events: vec![Event::Put(entry)] });
+                held.push(newest().revision.clone());
+            }
+            assert_eq!((&*newest().permission_generation, newest().revision.number), (&*generation, at + 2));
+        }
+        assert!(Arc::ptr_eq(&newest().groups["same"], &first));
+        // One who lags by one import is told the difference; of all those before nothing is kept.
+        held.dedup();
+        held.pop();
+        let deltas = held.iter().filter(|held| matches!(snapshots.push_from(Some(held)), Some((_, Push::Delta(_)))));
+        assert_eq!(deltas.map(|held| held.number).collect::<Vec<_>>(), [402, 501]);
+        // Nor is anything made anew by reading it all again.
+        view.reset(stored, 1_000);
+        assert!(Arc::ptr_eq(&newest().groups["same"], &first));
     }
 
     #[test]
