@@ -84,6 +84,7 @@ def told(change):
         "stands": lambda: "the watch stands",
         "user": lambda: f"user {value.uuid} {value.username}: {', '.join(map(shown, value.nodes)) or 'no nodes'}",
         "removed_user": lambda: f"user {value}: nothing stored any more",
+        "unreadable_user": lambda: f"user {value}: what is stored cannot be read, and is void until it is set anew",
         "group": lambda: f"group {value.name}: {', '.join(map(shown, value.nodes)) or 'no nodes'}",
         "removed_group": lambda: f"group {value}: removed",
         "track": lambda: f"track {value.name}: {' '.join(value.groups)}",

@@ -17,9 +17,9 @@ use tonic::Status;
 use uuid::Uuid;
 
 use super::stream::{End, Out};
-use crate::permissions::users::{UserChange, read_user};
+use crate::permissions::users::{Record, UserAt, UserChange, read_user};
 use crate::replica::Replica;
-use crate::store::{StoreError, StoreRevision};
+use crate::store::StoreError;
 
 /// Players that are read from the store at once.
 const READS: usize = 32;
@@ -155,13 +155,17 @@ impl State {
 
 /// What the store has of a player, as a node is told.
 pub(super) async fn read(replica: &Replica, player: Uuid) -> Result<v1::UserPermissions, StoreError> {
-    let (user, revision) = read_user(&*replica.store, player).await?;
-    Ok(message(replica, player, user, revision))
+    Ok(message(replica, read_user(&*replica.store, player).await?))
 }
 
-fn message(replica: &Replica, player: Uuid, user: Option<v1::PermissionUser>, revision: StoreRevision) -> v1::UserPermissions {
-    let revision = v1::Revision { store_id: replica.store.id().to_owned(), number: revision };
-    v1::UserPermissions { player_uuid: player.to_string(), revision: Some(revision), user }
+fn message(replica: &Replica, UserAt { uuid, record, generation, revision }: UserAt) -> v1::UserPermissions {
+    let revision = Some(v1::Revision { store_id: replica.store.id().to_owned(), number: revision });
+    let (user, unreadable) = match record {
+        Record::Nothing => (None, false),
+        Record::User(user) => (Some(user), false),
+        Record::Unreadable => (None, true),
+    };
+    v1::UserPermissions { player_uuid: uuid.to_string(), revision, user, generation, unreadable }
 }
 
 /// Tells the node of its players: of those that are due as they can be read, of the others when they change. `changes` is from before
@@ -178,8 +182,8 @@ pub(super) async fn tell(replica: &Replica, players: &Players, mut changes: broa
         }
         let message = tokio::select! {
             change = changes.recv() => match change {
-                Ok(UserChange::User { uuid, user, revision }) if players.takes(uuid) => message(replica, uuid, user, revision),
-                Ok(UserChange::User { .. }) => continue,
+                Ok(UserChange::User(user)) if players.takes(user.uuid) => message(replica, user),
+                Ok(UserChange::User(_)) => continue,
                 Ok(UserChange::All) | Err(broadcast::error::RecvError::Lagged(_)) => {
                     players.read_all();
                     continue;
@@ -190,10 +194,6 @@ pub(super) async fn tell(replica: &Replica, players: &Players, mut changes: broa
             Some((player, read)) = reads.next(), if !reads.is_empty() => match (players.was_read(player), read) {
                 (true, Ok(message)) => message,
                 (false, _) => continue,
-                (true, Err(StoreError::Damaged(problem))) => {
-                    tracing::error!(%player, problem, "this player's permissions are unusable: set them anew");
-                    continue;
-                }
                 (true, Err(error)) => {
                     tracing::debug!(%player, %error, "cannot read a player's permissions, trying again");
                     players.read(player);

@@ -3,18 +3,18 @@
 //! visible, and then as one change.
 
 use futures::StreamExt;
-use moonbridge_proto::v1;
 use uuid::Uuid;
 
 use super::head::{self, FIRST, Head};
+use super::users::{Record, UserAt};
 use crate::keys;
 use crate::store::{Event, Store, StoreError, StoreRevision, Watch};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Change {
-    /// A user was changed, or removed (`None`).
-    User { uuid: Uuid, user: Option<v1::PermissionUser>, revision: StoreRevision },
+    /// A user was changed, or removed.
+    User(UserAt),
     /// A group, a track or the settings were changed: the event on their key.
     Resource(Event),
     /// Another generation is visible.
@@ -70,7 +70,11 @@ impl Feed {
                 }
                 batch = self.users.next() => {
                     let batch = batch.unwrap_or_else(|| Err(ended()))?;
-                    let changes = batch.events.into_iter().filter_map(user).collect::<Vec<_>>();
+                    let mut changes = batch.events.into_iter().filter_map(user).collect::<Vec<_>>();
+                    if changes.iter().any(is_removal) && Head::read(store).await?.generation != place.generation {
+                        // The other watch is about to tell of another generation, and this one is being swept away.
+                        changes.retain(|change| !is_removal(change));
+                    }
                     place.users = place.users.max(batch.revision);
                     changes
                 }
@@ -113,18 +117,16 @@ fn resource(event: Event, place: &mut Place) -> Option<Change> {
     (of_generation(keys::PERMISSION_GROUPS) && of_generation(keys::PERMISSION_TRACKS)).then_some(Change::Resource(event))
 }
 
-/// What an event on a user's key means. One that cannot be read leaves the user as it was known.
+/// What an event on a user's key means.
 fn user(event: Event) -> Option<Change> {
-    let (key, revision, user) = match &event {
-        Event::Put(entry) => match head::decode(entry) {
-            Ok(user) => (&entry.key, entry.modified, Some(user)),
-            Err(error) => {
-                tracing::error!(%error, "this user's permissions are unusable and are ignored: set them anew");
-                return None;
-            }
-        },
-        Event::Delete { key, modified } => (key, *modified, None),
+    let (key, revision, record) = match &event {
+        Event::Put(entry) => (&entry.key, entry.modified, Record::of(Some(entry))),
+        Event::Delete { key, modified } => (key, *modified, Record::Nothing),
     };
-    let (_, uuid) = keys::in_generation(keys::PERMISSION_USERS, key)?;
-    Some(Change::User { uuid: Uuid::try_parse(uuid).ok()?, user, revision })
+    let (generation, uuid) = keys::in_generation(keys::PERMISSION_USERS, key)?;
+    Some(Change::User(UserAt { uuid: Uuid::try_parse(uuid).ok()?, record, generation: generation.to_owned(), revision }))
+}
+
+fn is_removal(change: &Change) -> bool {
+    matches!(change, Change::User(UserAt { record: Record::Nothing, .. }))
 }

@@ -13,6 +13,7 @@ use super::feed::{Change, Feed, Place};
 use super::head::{Head, decode};
 use super::players;
 use super::stream::{Answers, Sender, stream};
+use super::users::{Record, UserAt};
 use crate::replica::Replica;
 use crate::store::{Event, Store, StoreError, StoreRevision};
 use crate::{keys, status};
@@ -82,9 +83,15 @@ impl Watcher {
     /// What a change is told as; `None` if it does not concern the caller.
     fn told(&self, change: Change) -> Option<(StoreRevision, watch_response::Change)> {
         match change {
-            Change::User { uuid, .. } if !self.watched.is_empty() && !self.watched.contains(&uuid) => None,
-            Change::User { user: Some(user), revision, .. } => Some((revision, watch_response::Change::User(user))),
-            Change::User { uuid, user: None, revision } => Some((revision, watch_response::Change::RemovedUser(uuid.to_string()))),
+            Change::User(UserAt { uuid, .. }) if !self.watched.is_empty() && !self.watched.contains(&uuid) => None,
+            Change::User(UserAt { uuid, record, revision, .. }) => {
+                let change = match record {
+                    Record::Nothing => watch_response::Change::RemovedUser(uuid.to_string()),
+                    Record::User(user) => watch_response::Change::User(user),
+                    Record::Unreadable => watch_response::Change::UnreadableUser(uuid.to_string()),
+                };
+                Some((revision, change))
+            }
             Change::Imported(revision) => Some((revision, watch_response::Change::Imported(v1::ImportVisible {}))),
             Change::Resource(event) => resource(&event),
         }

@@ -220,6 +220,46 @@ async fn after_a_hello_all_are_told_a_few_at_a_time_and_then_what_changes() {
     .await;
 }
 
+/// Whatever it says may take something away, so that what the node knew before is void: however it comes to be read.
+#[tokio::test]
+async fn what_cannot_be_read_is_told_as_that_and_of_which_generation_all_is() {
+    let mut stage = Stage::of(&hello([1])).await;
+    let ann = Uuid::from_u128(1);
+    let head = v1::PermissionHead { generation: "other".to_owned() };
+    stage.put(keys::PERMISSION_HEAD.to_owned(), head.encode_to_vec()).await;
+    stage.put(keys::permission_user("other", ann), vec![0xff]).await;
+    let (replica, changes) = (stage.replica.clone(), stage.replica.users.changes());
+    let follow = replica.users.follow(&*replica.store, CancellationToken::new());
+    let (players, out) = (std::mem::take(&mut stage.players), stage.out.clone());
+    let told = tell(&replica, &players, changes, &out);
+    let work = async { tokio::join!(follow, told).1 };
+    with(work, async {
+        let told = async |stage: &mut Stage, is: fn(&v1::UserPermissions) -> bool| {
+            soon(async {
+                loop {
+                    let control_message::Message::Permissions(told) = message(&mut stage.told).await else {
+                        panic!("expected permissions")
+                    };
+                    assert_eq!((told.player_uuid.as_str(), told.generation.as_str()), (ann.to_string().as_str(), "other"));
+                    // One who is read when the feed begins may be read once more.
+                    if is(&told) {
+                        return;
+                    }
+                }
+            })
+            .await;
+        };
+        let is_void = |told: &v1::UserPermissions| told.unreadable && told.user.is_none();
+        let is_user = |told: &v1::UserPermissions| !told.unreadable && told.user.is_some();
+        told(&mut stage, is_void).await;
+        stage.set("other", ann, "a").await;
+        told(&mut stage, is_user).await;
+        stage.put(keys::permission_user("other", ann), vec![0xff]).await;
+        told(&mut stage, is_void).await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_store_that_is_away_is_asked_until_it_is_back() {
     let mut stage = Stage::of(&hello([1, 2])).await;
