@@ -13,7 +13,7 @@
 //! | `permissions/users/GEN/UUID` | `PermissionUser` (UUIDs dashed, in lower case) |
 //! | `permissions/names/GEN/NAME` | which of them has this name, in lower case: its UUID (text) |
 //! | `permissions/players/NAME` | who logged in last under this name, in lower case: its UUID (text) |
-//! | `permissions/revision` | empty; written by every change of a user, group or track, which do not compare it: an import does |
+//! | `permissions/revision` | written by every change of a user, group or track, which do not compare it: an import does; the keys of what changed, a line each |
 //! | `permissions/imports/GEN` | empty, under a lease: an import is writing this generation |
 //! | `presence/nodes/NODE` | `Node`, under the node's lease |
 //! | `presence/streams/NODE` | the id of the newest stream of the node (text), under its lease: the fence of all its writes |

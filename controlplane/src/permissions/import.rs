@@ -2,11 +2,14 @@
 //!
 //! What comes is validated whole and kept in a temporary file ([`spool`]) before anything is written. Then a new generation is made of
 //! it and what is stored ([`merge`]), a page of each in memory at a time, under a key with a lease that says that somebody is at it
-//! ([`generation`]). One transaction makes it visible, on the condition that nothing it was made of has changed: otherwise it is made
-//! anew. What is left of one that was not finished, and what a finished one replaced, the sweeper removes ([`super::sweep`]).
+//! ([`generation`]). One transaction makes it visible, on the condition that nothing it was made of has changed: otherwise the changes
+//! are carried over first ([`carry`]). What is left of one that was not finished, and what a finished one replaced, the sweeper removes
+//! ([`super::sweep`]).
 
+mod carry;
 mod generation;
 mod merge;
+mod missing;
 mod received;
 mod report;
 mod spool;
@@ -19,19 +22,26 @@ use prost::Message;
 use tonic::{Status, Streaming};
 
 use self::generation::Generation;
+use self::merge::Mode;
+use self::missing::Missing;
 use self::received::Received;
 use self::report::Report;
+use super::bounds::Size;
 use super::commit::{MAX_RECORD, put};
 use super::head::{self, Head, decode, unchanged};
+use super::journal::Journal;
 use super::pages::Users;
+use super::unreadable;
 use crate::audit;
 use crate::auth::Caller;
 use crate::replica::Replica;
 use crate::store::{Committed, Store, StoreRevision, Txn};
 use crate::{keys, status};
 
-/// So often an import is made anew when changes get in between.
+/// So often an import is made anew when what it is made of cannot be told any more.
 const ATTEMPTS: usize = 5;
+/// So often one attempt carries over what has changed meanwhile: each time it is less.
+const ROUNDS: usize = 100;
 
 pub(super) async fn import(
     replica: &Replica,
@@ -41,8 +51,8 @@ pub(super) async fn import(
     let mut received = Received::read(messages).await?;
     if received.dry_run {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
-        let report = make(&replica.store, &head, &mut received, None).await?;
-        return Ok(report.answer(None));
+        let made = make(&replica.store, &head, &mut received, None).await?;
+        return Ok(made.report.answer(None));
     }
     for _ in 0..ATTEMPTS {
         if let Some((report, revision)) = attempt(replica, caller, &mut received).await? {
@@ -53,79 +63,101 @@ pub(super) async fn import(
     Err(Status::aborted("permissions keep changing while they are imported: try again when it is quieter"))
 }
 
-/// Writes a generation and makes it visible; `None` if something has changed meanwhile.
+/// Writes a generation and makes it visible; `None` if it has to be made anew.
 async fn attempt(replica: &Replica, caller: &Caller, received: &mut Received) -> Result<Option<(Report, StoreRevision)>, Status> {
-    let store = &replica.store;
-    let head = Head::read(&**store).await.map_err(status::store)?;
-    let (changed, _) = head::entry_at(&**store, keys::PERMISSIONS_REVISION, Some(head.revision)).await.map_err(status::store)?;
-    let mut generation = Generation::begin(store.clone()).await?;
-    let made = make(store, &head, received, Some(&mut generation)).await;
-    let report = match made {
-        Ok(report) => report,
-        Err(status) => {
-            generation.give_up().await;
-            return Err(status);
-        }
-    };
-    let entry = audit::Entry {
-        what: "permission.import",
-        target: received.target(),
-        before: vec![format!("generation {}", head.generation)],
-        after: std::iter::once(format!("generation {}", generation.name())).chain(report.counts()).collect(),
-    };
-    let value = v1::PermissionHead { generation: generation.name().to_owned() }.encode_to_vec();
-    let txn = Txn {
-        compares: vec![head.unchanged(), unchanged(keys::PERMISSIONS_REVISION, changed.as_ref()), generation.goes_on()],
-        changes: vec![
-            put(keys::PERMISSION_HEAD.to_owned(), value),
-            put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()),
-            put(keys::RESOURCES_REVISION.to_owned(), Vec::new()),
-            entry.change(caller, &replica.name),
-        ],
-    };
-    let committed = store.txn(txn).await;
+    let head = Head::read(&*replica.store).await.map_err(status::store)?;
+    let mut generation = Generation::begin(replica.store.clone()).await?;
+    let made = write(replica, caller, &head, received, &mut generation).await;
     generation.give_up().await;
-    match committed.map_err(status::change)? {
-        Committed::Yes(revision) => Ok(Some((report, revision))),
-        Committed::Conflict => Ok(None),
-    }
+    made
 }
 
-/// Makes what is to be visible of what has come and what is stored, writes it (if that is wanted), and reports on it. What is stored is
-/// read as it is at every moment: that it was the same at all of them, the transaction at the end compares.
-async fn make(store: &Arc<dyn Store>, head: &Head, received: &mut Received, mut out: Option<&mut Generation>) -> Result<Report, Status> {
+async fn write(
+    replica: &Replica,
+    caller: &Caller,
+    head: &Head,
+    received: &mut Received,
+    generation: &mut Generation,
+) -> Result<Option<(Report, StoreRevision)>, Status> {
+    let store = &replica.store;
+    let journal = Journal::follow(store.clone(), head.revision + 1);
+    let (mut seen, _) = head::entry_at(&**store, keys::PERMISSIONS_REVISION, Some(head.revision)).await.map_err(status::store)?;
+    let Made { report, mut few } = make(store, head, received, Some(generation)).await?;
+    for _ in 0..ROUNDS {
+        let entry = audit::Entry {
+            what: "permission.import",
+            target: received.target(),
+            before: vec![format!("generation {}", head.generation)],
+            after: std::iter::once(format!("generation {}", generation.name())).chain(report.counts()).collect(),
+        };
+        let value = v1::PermissionHead { generation: generation.name().to_owned() }.encode_to_vec();
+        let txn = Txn {
+            compares: vec![head.unchanged(), unchanged(keys::PERMISSIONS_REVISION, seen.as_ref()), generation.goes_on()],
+            changes: vec![
+                put(keys::PERMISSION_HEAD.to_owned(), value),
+                put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()),
+                put(keys::RESOURCES_REVISION.to_owned(), Vec::new()),
+                entry.change(caller, &replica.name),
+            ],
+        };
+        if let Committed::Yes(revision) = store.txn(txn).await.map_err(status::change)? {
+            return Ok(Some((report, revision)));
+        }
+        let (newest, at) = head::entry_at(&**store, keys::PERMISSIONS_REVISION, None).await.map_err(status::store)?;
+        if newest == seen {
+            // Its lease has ended.
+            return Ok(None);
+        }
+        let moved = newest.as_ref().map_or(at, |newest| newest.modified);
+        let Some(changed) = journal.changed_up_to(moved).await else { return Ok(None) };
+        carry::over(&**store, head, at, &changed, received, &mut few, generation).await?;
+        seen = newest;
+    }
+    Ok(None)
+}
+
+/// What was made of what has come and what is stored.
+struct Made {
+    report: Report,
+    few: Few,
+}
+
+/// Groups and tracks: they are held in memory.
+struct Few {
+    groups: Vec<v1::PermissionGroup>,
+    tracks: Vec<v1::PermissionTrack>,
+}
+
+/// Makes what is to be visible of what has come and what is stored, writes it (if that is wanted), and reports on it. Users are read as
+/// they are at every moment: that they were the same at all of them, the transaction at the end compares.
+async fn make(store: &Arc<dyn Store>, head: &Head, received: &mut Received, mut out: Option<&mut Generation>) -> Result<Made, Status> {
     let mode = received.mode;
     let mut report = Report::default();
-    let (groups, tracks) = (stored(&**store, head, keys::PERMISSION_GROUPS).await?, stored(&**store, head, keys::PERMISSION_TRACKS).await?);
-    let groups = join(&received.groups, &groups, |old, new| merge::group(mode, old, new), |old, new| report.group(old, new));
-    merge::check(&groups)?;
-    let tracks = join(&received.tracks, &tracks, |old, new| merge::track(mode, old, new), |old, new| report.track(old, new));
-    for group in &groups {
-        fits(&format!("group {}", group.name), group)?;
-    }
+    let few = Few::make(&**store, head, head.revision, received, &mut report).await?;
     if let Some(out) = out.as_deref_mut() {
-        for group in &groups {
-            out.group(group).await?;
-        }
-        for track in &tracks {
-            out.track(track).await?;
-        }
+        few.write(out).await?;
     }
     let (mut stored, mut coming) = (Users::now(&**store, head), received.users.read().await?);
-    let (mut old, mut new) = (stored.next().await.map_err(status::store)?, coming.next().await?);
+    let (mut old, mut new) = (next_stored(&mut stored, mode).await?, coming.next().await?);
     loop {
         let first = match (&old, &new) {
-            (Some((old, _)), Some(new)) => old.uuid.cmp(&new.uuid),
+            (Some(old), Some(new)) => old.uuid.cmp(&new.uuid),
             (Some(_), None) => std::cmp::Ordering::Less,
             (None, Some(_)) => std::cmp::Ordering::Greater,
             (None, None) => break,
         };
-        let before = if first.is_le() { std::mem::replace(&mut old, stored.next().await.map_err(status::store)?) } else { None };
+        let before = if first.is_le() { std::mem::replace(&mut old, next_stored(&mut stored, mode).await?) } else { None };
         let given = if first.is_ge() { std::mem::replace(&mut new, coming.next().await?) } else { None };
-        let before = before.map(|(user, _)| user);
+        if let Some(given) = &given {
+            report.missing.user(given);
+        }
+        let both = before.is_some() && given.is_some();
         let after = merge::user(mode, before.as_ref(), given);
         report.user(before.as_ref(), after.as_ref());
         let Some(user) = &after else { continue };
+        if both {
+            merge::check_user(user)?;
+        }
         fits(&format!("user {}", user.uuid), user)?;
         if let Some(out) = out.as_deref_mut() {
             out.user(user).await?;
@@ -134,7 +166,49 @@ async fn make(store: &Arc<dyn Store>, head: &Head, received: &mut Received, mut 
     if let Some(out) = out {
         out.written().await?;
     }
-    Ok(report)
+    Ok(Made { report, few })
+}
+
+impl Few {
+    /// All there are to be, of what was stored at a revision.
+    async fn make(store: &dyn Store, head: &Head, at: StoreRevision, received: &Received, report: &mut Report) -> Result<Self, Status> {
+        let mode = received.mode;
+        let groups = stored(store, head, at, keys::PERMISSION_GROUPS, mode).await?;
+        let groups = join(&received.groups, &groups, |old, new| merge::group(mode, old, new), |old, new| report.group(old, new));
+        let tracks = stored(store, head, at, keys::PERMISSION_TRACKS, mode).await?;
+        let tracks = join(&received.tracks, &tracks, |old, new| merge::track(mode, old, new), |old, new| report.track(old, new));
+        merge::check(&groups)?;
+        let mut size = Size::default();
+        for group in &groups {
+            fits(&format!("group {}", group.name), group)?;
+            size.add(group);
+        }
+        tracks.iter().for_each(|track| size.add(track));
+        size.check("what is stored and what was to be imported")?;
+        report.missing = Missing::beside(groups.iter().map(|group| group.name.as_str()));
+        received.groups.values().for_each(|group| report.missing.group(group));
+        received.tracks.values().for_each(|track| report.missing.track(track));
+        Ok(Self { groups, tracks })
+    }
+
+    async fn write(&self, out: &mut Generation) -> Result<(), Status> {
+        for group in &self.groups {
+            out.group(group).await?;
+        }
+        for track in &self.tracks {
+            out.track(track).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What is to be replaced need not be readable: an import is how it is set anew.
+async fn next_stored(stored: &mut Users<'_>, mode: Mode) -> Result<Option<v1::PermissionUser>, Status> {
+    let next = match mode {
+        Mode::Merge => stored.next().await.map_err(unreadable::refused)?,
+        Mode::Replace => stored.next_readable().await.map_err(status::store)?,
+    };
+    Ok(next.map(|(user, _)| user))
 }
 
 /// Refuses a record that has become too large by what was added to it.
@@ -147,12 +221,24 @@ fn fits(target: &str, record: &impl Message) -> Result<(), Status> {
     }
 }
 
-/// Every stored record of a kind that is few, by name.
-async fn stored<T: Message + Default>(store: &dyn Store, head: &Head, prefix: &str) -> Result<BTreeMap<String, T>, Status> {
+/// Every record of a kind that is few, by name, as it was stored at a revision.
+async fn stored<T: Message + Default>(
+    store: &dyn Store,
+    head: &Head,
+    at: StoreRevision,
+    prefix: &str,
+    mode: Mode,
+) -> Result<BTreeMap<String, T>, Status> {
     let prefix = keys::generation(prefix, &head.generation);
-    let entries = head::list_at(store, &prefix, head.revision).await.map_err(status::store)?;
-    let read = entries.into_iter().map(|entry| Ok((entry.key[prefix.len()..].to_owned(), decode(&entry).map_err(status::store)?)));
-    read.collect()
+    let mut stored = BTreeMap::new();
+    for entry in head::list_at(store, &prefix, at).await.map_err(status::store)? {
+        match decode(&entry) {
+            Ok(record) => drop(stored.insert(entry.key[prefix.len()..].to_owned(), record)),
+            Err(_) if mode == Mode::Replace => unreadable::skipped(&entry.key),
+            Err(error) => return Err(unreadable::refused(error)),
+        }
+    }
+    Ok(stored)
 }
 
 /// What becomes of each record that is stored or has come.

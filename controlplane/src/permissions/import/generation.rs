@@ -14,6 +14,7 @@ use tonic::Status;
 use uuid::Uuid;
 
 use crate::permissions::commit::put;
+use crate::permissions::head::decode;
 use crate::permissions::players::name_key;
 use crate::store::{Change, Committed, Compare, LeaseId, MAX_OPERATIONS, Store, StoreError, Txn};
 use crate::{keys, status};
@@ -72,11 +73,30 @@ impl Generation {
 
     /// Writes a user and the entry of its name. Of several users of one name, any has it.
     pub(super) async fn user(&mut self, user: &v1::PermissionUser) -> Result<(), Status> {
-        let key = format!("{}{}", keys::generation(keys::PERMISSION_USERS, &self.name), user.uuid);
-        self.put(key, user.encode_to_vec()).await?;
+        self.put(self.user_key(&user.uuid), user.encode_to_vec()).await?;
         match name_key(&self.name, &user.username) {
             Some(key) => self.put(key, user.uuid.clone().into_bytes()).await,
             None => Ok(()),
+        }
+    }
+
+    pub(super) async fn remove(&mut self, key: String) -> Result<(), Status> {
+        self.change(key.clone(), Change::Delete(key), 0).await
+    }
+
+    pub(super) async fn remove_user(&mut self, uuid: &str) -> Result<(), Status> {
+        self.remove(self.user_key(uuid)).await
+    }
+
+    /// Takes a user's entry out of the index of names. It is only there once all is written.
+    pub(super) async fn remove_name_of(&mut self, uuid: &str) -> Result<(), Status> {
+        let Some(entry) = self.store.get(&self.user_key(uuid)).await.map_err(status::store)? else { return Ok(()) };
+        let user: v1::PermissionUser = decode(&entry).map_err(status::store)?;
+        let Some(key) = name_key(&self.name, &user.username) else { return Ok(()) };
+        let holder = self.store.get(&key).await.map_err(status::store)?;
+        match holder {
+            Some(holder) if holder.value == uuid.as_bytes() => self.remove(key).await,
+            _ => Ok(()),
         }
     }
 
@@ -98,14 +118,23 @@ impl Generation {
         }
     }
 
+    fn user_key(&self, uuid: &str) -> String {
+        format!("{}{uuid}", keys::generation(keys::PERMISSION_USERS, &self.name))
+    }
+
     async fn put(&mut self, key: String, value: Vec<u8>) -> Result<(), Status> {
+        let bytes = value.len();
+        self.change(key.clone(), put(key, value), bytes).await
+    }
+
+    async fn change(&mut self, key: String, change: Change, bytes: usize) -> Result<(), Status> {
         // A name may come twice; a transaction changes no key twice.
-        if self.batch.len() == MAX_OPERATIONS || self.bytes + value.len() > BYTES || self.in_batch.contains(&key) {
+        if self.batch.len() == MAX_OPERATIONS || self.bytes + bytes > BYTES || self.in_batch.contains(&key) {
             self.send().await?;
         }
-        self.bytes += key.len() + value.len();
-        self.in_batch.insert(key.clone());
-        self.batch.push(put(key, value));
+        self.bytes += key.len() + bytes;
+        self.in_batch.insert(key);
+        self.batch.push(change);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use moonbridge_permissions::edit::difference;
 use moonbridge_permissions::{Group, Node, User};
 use moonbridge_proto::v1;
 
+use super::missing::Missing;
 use crate::permissions::changes::track_line;
 
 /// Lines of an answer, and their bytes: it must fit what clients take by default.
@@ -16,6 +17,8 @@ pub(super) struct Report {
     tracks: v1::ImportCount,
     users: v1::ImportCount,
     lines: Lines,
+    /// What has come names these.
+    pub(super) missing: Missing,
 }
 
 #[derive(Debug, Default)]
@@ -54,10 +57,7 @@ impl Report {
             return;
         }
         let Some(user) = new.or(old) else { return };
-        let shown = match user.username.as_str() {
-            "" => format!("user {}", user.uuid),
-            name => format!("user {} ({name})", user.uuid),
-        };
+        let shown = self::user(user);
         self.lines.holder(&shown, old.map(|old| move || nodes(old)), new.map(|new| move || nodes(new)));
         if let (Some(old), Some(new)) = (old, new) {
             for (what, old, new) in [("name", &old.username, &new.username), ("primary group", &old.primary_group, &new.primary_group)] {
@@ -78,6 +78,7 @@ impl Report {
 
     /// The answer of an import that became visible at this revision, or of a dry run.
     pub(super) fn answer(self, revision: Option<u64>) -> v1::ImportResponse {
+        let (notes, more_notes) = self.missing.notes();
         v1::ImportResponse {
             dry_run: revision.is_none(),
             revision: revision.unwrap_or_default(),
@@ -86,8 +87,17 @@ impl Report {
             users: Some(self.users),
             changes: self.lines.lines,
             more_changes: self.lines.more,
-            ..v1::ImportResponse::default()
+            notes,
+            more_notes,
         }
+    }
+}
+
+/// "user UUID (NAME)"
+pub(super) fn user(user: &v1::PermissionUser) -> String {
+    match user.username.as_str() {
+        "" => format!("user {}", user.uuid),
+        name => format!("user {} ({name})", user.uuid),
     }
 }
 
