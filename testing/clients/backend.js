@@ -142,7 +142,7 @@ function watch (client) {
     if (own.fml && packet.channel === 'FML|HS') return // forge.js reports it
     const data = Buffer.isBuffer(packet.data) ? packet.data : Buffer.from([].concat(packet.data).join('\0'))
     said('plugin', { channel: packet.channel, hex: data.toString('hex') })
-    if (packet.channel === bungeecord.CHANNEL) said('bungee_cord', { values: bungeecord.read(data) })
+    if (packet.channel === bungeecord.CHANNEL) listen(client, data)
   })
   client.on('tab_complete', packet => {
     said('completing', { text: packet.text })
@@ -151,6 +151,15 @@ function watch (client) {
   })
   for (const name of ['position_look', 'position', 'flying', 'client_command', 'use_entity', 'arm_animation', 'held_item_slot']) {
     client.on(name, params => emit('packet', { conn: client.conn, packet: name, params }))
+  }
+}
+
+/** What a plugin does with what comes on its channel; Bukkit reports what it throws, and goes on. */
+function listen (client, data) {
+  try {
+    emit('bungee_cord', { conn: client.conn, name: client.username, values: bungeecord.read(data) })
+  } catch (error) {
+    emit('error', { conn: client.conn, message: `BungeeCord: ${error.message}: ${data.toString('hex')}` })
   }
 }
 
