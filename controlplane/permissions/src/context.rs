@@ -1,5 +1,6 @@
 //! Contexts: where a node applies, and where a question is asked.
 
+use std::fmt;
 use std::sync::Arc;
 
 /// The context key of the proxy's name.
@@ -107,5 +108,18 @@ impl Contexts {
             Satisfy::One => values.iter().any(|pair| query.0.binary_search(pair).is_ok()),
             Satisfy::All => values.iter().all(|pair| query.0.binary_search(pair).is_ok()),
         })
+    }
+}
+
+/// `server=proxy, world=lobby`, or `everywhere`.
+impl fmt::Display for Contexts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return write!(f, "everywhere");
+        }
+        for (i, (key, value)) in self.iter().enumerate() {
+            write!(f, "{}{key}={value}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
     }
 }

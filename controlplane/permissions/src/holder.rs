@@ -41,7 +41,7 @@ pub struct User {
 
 /// A name that no group or track can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected 1 to {MAX_NAME} characters without spaces, got {0:?}")]
+#[error("expected 1 to {MAX_NAME} visible characters without spaces or '/', got {0:?}")]
 pub struct NameError(pub String);
 
 /// A name of a group or track, in lower case.
@@ -50,9 +50,19 @@ pub struct NameError(pub String);
 /// If it is none.
 pub fn name(text: &str) -> Result<Arc<str>, NameError> {
     let name = text.to_lowercase();
-    let good =
-        !name.is_empty() && name.chars().count() <= MAX_NAME && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == '/');
-    if good { Ok(name.into()) } else { Err(NameError(text.to_owned())) }
+    let is_good = |c: char| !c.is_whitespace() && !c.is_control() && !is_invisible(c) && c != '/';
+    let is_name = !name.is_empty() && name.chars().count() <= MAX_NAME && name.chars().all(is_good);
+    if is_name { Ok(name.into()) } else { Err(NameError(text.to_owned())) }
+}
+
+/// Whether nothing is seen of a character (Unicode's Default_Ignorable_Code_Point): with one, two names could look the same.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 impl Group {

@@ -67,7 +67,7 @@ pub enum NodeError {
     #[error("the key has {0} characters; at most {MAX_KEY} are allowed")]
     TextTooLong(usize),
     /// The group's name cannot be one.
-    #[error("{0:?} cannot be a group's name: expected 1 to {MAX_NAME} characters without spaces")]
+    #[error("{0:?} cannot be a group's name: expected 1 to {MAX_NAME} visible characters without spaces or '/'")]
     GroupName(String),
     /// The meta key is empty, or cannot be written.
     #[error("{0:?} cannot be a meta key: expected at least one character, the last not a backslash")]
@@ -193,7 +193,12 @@ impl Node {
 
     /// Whether setting one replaces the other: same key and contexts.
     pub fn is_same(&self, other: &Node) -> bool {
-        self.identity() == other.identity() && self.contexts == other.contexts
+        self.is_same_elsewhere(other) && self.contexts == other.contexts
+    }
+
+    /// The same key, in whatever contexts.
+    pub(crate) fn is_same_elsewhere(&self, other: &Node) -> bool {
+        self.identity() == other.identity()
     }
 
     /// What a node is known by: of a permission the key in any case of its letters.
@@ -218,11 +223,8 @@ impl Eq for Node {}
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {}", self.key, self.value)?;
-        for (i, (key, value)) in self.contexts.iter().enumerate() {
-            write!(f, "{}{key}={value}", if i == 0 { " (" } else { ", " })?;
-        }
         if !self.contexts.is_empty() {
-            write!(f, ")")?;
+            write!(f, " ({})", self.contexts)?;
         }
         match self.expiry {
             Some(expiry) => write!(f, " until {expiry}"),
