@@ -83,7 +83,10 @@ pub(super) fn shared_lower(text: &Arc<str>) -> Arc<str> {
 
 /// In lower case letter by letter, which a check can do without knowing what comes next.
 pub(crate) fn lower(text: &str) -> String {
-    text.chars().flat_map(char::to_lowercase).collect()
+    match text.is_ascii() {
+        true => text.to_ascii_lowercase(),
+        false => text.chars().flat_map(char::to_lowercase).collect(),
+    }
 }
 
 /// What follows a marker, in whatever case that is.
