@@ -177,11 +177,12 @@ async fn what_the_player_does_during_a_transfer_comes_after_it() {
     assert_eq!(candidate.receive_id(0x00).await.expect("an answer"), 78_i32.to_be_bytes());
 }
 
-/// The next frame of the player's that is no keep-alive.
+/// The next frame of the player's that is no keep-alive. (The node itself registers the plugin channel `BungeeCord`.)
 async fn frame_of_players(backend: &mut Wire) -> (i32, Vec<u8>) {
+    let register = [wire::string("REGISTER"), b"\x00\x0aBungeeCord".to_vec()].concat();
     loop {
         let (id, payload) = backend.receive().await.expect("a frame");
-        if id != 0x00 {
+        if id != 0x00 && payload != register {
             return (id, payload);
         }
     }
