@@ -52,6 +52,7 @@ fn marks(records: &[Record]) -> (BTreeSet<&str>, [usize; 3]) {
                 counts[1] += 1;
                 marks.insert(&track.name);
             }
+            Record::Unreadable(key) => panic!("{key} cannot be read"),
             Record::User(user) => {
                 counts[2] += 1;
                 marks.extend(user.nodes.iter().map(|node| node.key.as_str()));
@@ -203,10 +204,9 @@ async fn a_change_during_an_import_is_not_lost() {
     let mut begins = Writes::below("permissions/imports/", &mut store).await;
     let sample = uuid::Uuid::from_u128(7 << 64 | 0x4000_8000_0000_0000_0001).to_string();
     let importing = tokio::spawn(async move { cli.run(&["permission", "import", &path]).await });
-    // Twice in the middle of it; after that it has its peace.
     const CHANGES: usize = 2;
+    begins.next().await;
     for change in 0..CHANGES {
-        begins.next().await;
         client.set(&sample, node(&format!("meanwhile.{change}"), true)).await;
     }
     importing.await.expect("it ends").ended(0);

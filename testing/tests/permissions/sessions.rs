@@ -1,15 +1,21 @@
 //! What a session answers on its node, and when it works it out anew.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use moonbridge_proto::v1;
 use moonbridge_proto::v1::PermissionAnswer::{self, False, True, Undefined};
 use moonbridge_proto::v1::permission_edit::Edit;
+use moonbridge_protocol::name::offline_uuid;
 use moonbridge_testing::collector::Collector;
 use moonbridge_testing::model::server::{Fault, How, Place, Served};
 use moonbridge_testing::model::stage::DOMAIN;
-use moonbridge_testing::network::{Net, Nodes};
+use moonbridge_testing::network::{Net, Nodes, folder};
 use moonbridge_testing::process::SOON;
+use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::support::{Client, SECOND, clock_says, host, join, node, node_on, node_until, now};
 
@@ -202,4 +208,78 @@ async fn many_changes_end_as_the_last_one_says() {
     println!("the slowest was in force after {slowest:?}");
     assert_eq!(clients[0].live("Alice", FLY).await.0, False);
     alice.assert_well();
+}
+
+/// Two exports that give a player the same by other ways: by its own nodes, or by the group that everybody has. A mixture gives less.
+fn exports(folder: &Path, players: &[&str]) -> [String; 2] {
+    let nodes = |nodes: &[(&str, bool)]| {
+        let nodes: Vec<_> = nodes.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+        json!({ "nodes": nodes })
+    };
+    let write = |name: &str, everybody: &[(&str, bool)], own: &[(&str, bool)]| {
+        let users: serde_json::Map<_, _> = players.iter().map(|player| (offline_uuid(player).to_string(), nodes(own))).collect();
+        let export = json!({"groups": {"default": nodes(everybody)}, "users": users});
+        let file = folder.join(name);
+        std::fs::write(&file, export.to_string()).expect("a file in a new folder");
+        file.to_str().expect("a plain path").to_owned()
+    };
+    let by_group = write("group.json", &[(ONE, true), (OTHER, true)], &[("its.own", true)]);
+    let by_user = write("user.json", &[(ONE, false), (OTHER, false)], &[(ONE, true), (OTHER, true), ("group.default", true)]);
+    [by_group, by_user]
+}
+
+const ONE: &str = "moonbridge.command.list";
+const OTHER: &str = "moonbridge.command.find";
+
+/// Sessions that are asked all the time, on both nodes, and both replicas, while imports come.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_is_in_force_at_once_for_whoever_is_online() {
+    const IMPORTS: usize = 20;
+    const PLAYERS: [&str; 2] = ["Alice", "Bob"];
+    let lobby = host("lobby", 1).await;
+    let net = Net::start(&[("lobby", lobby.address)]).await;
+    let (alice, bob) = (join(&net.first, DOMAIN, PLAYERS[0]).await, join(&net.second, DOMAIN, PLAYERS[1]).await);
+    for player in [&alice, &bob] {
+        player.is_on(&lobby.setup()).await;
+    }
+    net.known(&PLAYERS).await;
+    let folder = folder();
+    let files = exports(folder.path(), &PLAYERS);
+    let import = async |file: &str| net.a.cli().ok(&["permission", "import", file, "--replace"]).await;
+    import(&files[0]).await;
+    let clients = [Client::at(&net.a).await, Client::at(&net.b).await];
+    for player in PLAYERS {
+        for permission in [ONE, OTHER] {
+            clients[0].live_within(SOON, player, permission, True).await;
+        }
+    }
+
+    let over = Arc::new(AtomicBool::new(false));
+    let mut asking = JoinSet::new();
+    for (player, client) in PLAYERS.into_iter().zip(clients) {
+        let over = over.clone();
+        asking.spawn(async move {
+            let mut asked = 0;
+            while !over.load(Ordering::Relaxed) {
+                for permission in [ONE, OTHER] {
+                    let (answer, contexts) = client.live(player, permission).await;
+                    assert_eq!(answer, True, "{permission} of {player} in {contexts}, question {asked}");
+                }
+                assert_eq!(client.check(player, &[ONE, OTHER]).await.answers, [i32::from(True); 2], "{player}, question {asked}");
+                asked += 1;
+            }
+            asked
+        });
+    }
+    for round in 1..=IMPORTS {
+        import(&files[round % 2]).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    while let Some(asked) = asking.join_next().await {
+        let asked = asked.expect("the same answer every time");
+        println!("asked {asked} times");
+        assert!(asked > 5, "they were hardly asked while the imports came");
+    }
+    alice.assert_well();
+    bob.assert_well();
 }

@@ -111,6 +111,8 @@ struct Document<'a, C, L> {
     counts: Vec<C>,
     changes: &'a [String],
     more_changes: u64,
+    notes: &'a [String],
+    more_notes: u64,
     left_out: Vec<L>,
 }
 
@@ -133,6 +135,8 @@ impl Report {
                 counts: counts.records(),
                 changes: &answer.changes,
                 more_changes: answer.more_changes,
+                notes: &answer.notes,
+                more_notes: answer.more_notes,
                 left_out: left_out.records(),
             };
             return output::document(format, &document);
@@ -166,6 +170,10 @@ impl Report {
             (false, revision) => format!("{} is taken over and in force, revision {revision}", file.display()),
         };
         let mut lines = vec![what];
+        lines.extend(self.answer.notes.iter().map(|note| format!("note: {note}")));
+        if self.answer.more_notes > 0 {
+            lines.push(format!("and {} notes more", self.answer.more_notes));
+        }
         if !self.left_out.is_empty() {
             lines.push(format!("NOT taken over: {}", self.left_out.len()));
             lines.extend(self.left_out.iter().map(|left| format!("  {}: {}", left.path, left.problem)));
@@ -190,6 +198,10 @@ mod tests {
         report.answer.dry_run = false;
         report.left_out.clear();
         assert_eq!(summary(&report), ["in.json is taken over and in force, revision 42"]);
+        report.answer.notes = vec!["there is no group gone: named by group mod".to_owned()];
+        report.answer.more_notes = 7;
+        let notes = ["note: there is no group gone: named by group mod", "and 7 notes more"];
+        assert_eq!(summary(&report)[1..], notes);
         assert!(report.changes().is_empty());
     }
 
