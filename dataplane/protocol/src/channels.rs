@@ -99,6 +99,7 @@ impl Channels {
     }
 }
 
-fn names(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The names that a REGISTER or an UNREGISTER has.
+pub fn names(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     data.split(|&byte| byte == 0).filter(|name| !name.is_empty())
 }

@@ -167,8 +167,10 @@ impl Walker {
                         Verdict::Drop
                     }
                 }
-            } else if whole <= self.hold && watch.has(buffer[start]) {
-                visit(Watched { id: buffer[start], payload: &mut buffer[start + 1..end] })
+            } else if whole <= self.hold
+                && let Some((id, length)) = watched_id(&buffer[start..end], watch)
+            {
+                visit(Watched { id, payload: &mut buffer[start + length..end] })
             } else {
                 Verdict::Pass
             };
@@ -190,6 +192,28 @@ impl Walker {
         walked.consumed = at;
         Ok(walked)
     }
+}
+
+/// The id at the start of a frame, if it is watched for, and how many bytes it takes.
+#[inline]
+fn watched_id(body: &[u8], watch: WatchSet) -> Option<(u8, usize)> {
+    let first = body[0];
+    if first < 0x80 { watch.has(first).then_some((first, 1)) } else { padded_id(body).filter(|(id, _)| watch.has(*id)) }
+}
+
+/// An id that would take one byte, written with more. Nobody writes so, but the peer would read it all the same: what is taken off a
+/// stream is not to get past by that. A reader takes at most five bytes, and of the fifth only what fits 32 bits.
+#[cold]
+fn padded_id(body: &[u8]) -> Option<(u8, usize)> {
+    for (at, byte) in body.iter().enumerate().take(5).skip(1) {
+        match byte {
+            0x80 if at < 4 => {}
+            0 => return Some((body[0] & 0x7f, at + 1)),
+            byte if at == 4 && byte & 0x8f == 0 => return Some((body[0] & 0x7f, at + 1)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Moves `buffer[run..end]` down to `forward` and returns where it ends there.

@@ -46,6 +46,11 @@ impl Made {
         Made { prefix, id: bytes, payload }
     }
 
+    /// The id as a peer reads it: 7 bits a byte, in 32 bits.
+    fn id(&self) -> i32 {
+        self.id.iter().enumerate().fold(0, |id, (at, byte)| id | (i32::from(byte & 0x7f) << (7 * at)))
+    }
+
     fn len(&self) -> usize {
         self.prefix.len() + self.id.len() + self.payload.len()
     }
@@ -71,13 +76,13 @@ fn model(frames: &[Made], malformed: bool, empty: Empty) -> Came {
     let mut came = Came::default();
     for made in frames {
         came.frames += 1;
-        let watched = made.len() <= HOLD && made.id.len() == 1 && WATCHED.contains(&made.id[0]);
+        let watched = made.len() <= HOLD && !made.id.is_empty() && WATCHED.iter().any(|&id| i32::from(id) == made.id());
         if made.id.is_empty() && empty == Empty::Drop {
             came.empty += 1;
         } else if !watched {
             came.forwarded.extend(made.bytes());
         } else {
-            let visit = (made.id[0], made.payload.clone());
+            let visit = (made.id() as u8, made.payload.clone());
             came.visited.push(visit.clone());
             match act(&made.payload) {
                 Act::Drop => {}
@@ -174,6 +179,12 @@ fn any_frame() -> impl Strategy<Value = Made> {
         2 => select(vec![vec![0], vec![0x80, 0], vec![0x80, 0x80, 0]])
             .prop_map(|prefix| Made { prefix, id: vec![], payload: vec![] }),
         1 => (select(vec![0, 1, 5, 200, -1]), long_payload()).prop_map(|(id, payload)| Made::new(id, payload)),
+        // An id that is longer than it need be, and (the last one) has more than 32 bits.
+        2 => (select(&WATCHED[..]), select(vec![vec![0], vec![0x80, 0], vec![0x80, 0x80, 0x80, 0], vec![0x80, 0x80, 0x80, 0x70]]), payload(0..40))
+            .prop_map(|(id, padding, payload)| {
+                let id = [&[id | 0x80][..], &padding].concat();
+                Made { prefix: vec![(id.len() + payload.len()) as u8], id, payload }
+            }),
         // A prefix that is longer than it need be.
         1 => (select(&WATCHED[..]), payload(0..40)).prop_map(|(id, payload)| {
             let length = payload.len() as u8 + 1;
