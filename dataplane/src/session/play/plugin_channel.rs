@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use moonbridge_protocol::bungeecord::{CHANNEL, Request};
-use moonbridge_protocol::channels::REGISTER;
+use moonbridge_protocol::channels::{self, REGISTER};
 use moonbridge_protocol::play as packets;
 use moonbridge_protocol::version::Version;
 use tokio::time::Instant;
@@ -79,6 +79,11 @@ impl PluginChannel {
         if !traffic.pace.allows(Instant::now()) || !traffic.requests.push(data) {
             traffic.dropped += 1;
         }
+    }
+
+    /// The player gives channels up. Bukkit does not tell its from the node's, which is announced again then.
+    pub(super) fn see_unregistered(&mut self, data: &[u8]) {
+        self.announced &= !channels::names(data).any(|name| name == CHANNEL.as_bytes());
     }
 
     /// Another connection begins, to a backend whose channel is on or off.

@@ -331,7 +331,10 @@ impl State {
                     self.forge.is_forge_client();
                 }
             }
-            channels::UNREGISTER => self.channels.unregister(message.data),
+            channels::UNREGISTER => {
+                self.channels.unregister(message.data);
+                self.plugin_channel.see_unregistered(message.data);
+            }
             BRAND => {
                 remember(&mut self.brand, message.data);
                 self.came.brand = true;

@@ -349,6 +349,27 @@ async fn the_same_messages_from_a_player_reach_nobody() {
 }
 
 #[tokio::test]
+async fn a_player_that_gives_the_channel_up_takes_it_from_nobody() {
+    let (lobby, silent) = (host("lobby").await, host("silent").await);
+    let node = obeying(&[&lobby, &silent]);
+    plugin_channel(&node, "silent", false);
+    let (mut player, mut backend) = enter(&node, &lobby).await;
+    for given_up in [&b"BungeeCord"[..], b"one\0BungeeCord\0two"] {
+        player.send(|out| assert!(packets::put_plugin_message_serverbound(out, v5(), "UNREGISTER", given_up))).await;
+        assert_eq!(backend.on_channel("UNREGISTER").await, given_up);
+        backend.is_told_of_the_channel().await;
+    }
+    let another = |out: &mut Vec<u8>| assert!(packets::put_plugin_message_serverbound(out, v5(), "UNREGISTER", b"BungeeCord2"));
+    player.send(another).await;
+    assert_eq!(backend.on_channel("UNREGISTER").await, b"BungeeCord2");
+    nothing_passed(&mut player, &mut backend).await;
+    let mut quiet = move_to(&node, &silent, &mut player, 2).await;
+    player.send(|out| assert!(packets::put_plugin_message_serverbound(out, v5(), "UNREGISTER", b"BungeeCord"))).await;
+    assert_eq!(quiet.on_channel("UNREGISTER").await, b"BungeeCord");
+    nothing_passed(&mut player, &mut quiet).await;
+}
+
+#[tokio::test]
 async fn switched_off_it_is_a_channel_like_any_other() {
     let lobby = host("lobby").await;
     let node = node(&[&lobby], OnKick::Fallback, |_| {});
