@@ -166,6 +166,8 @@ async fn play(framed: &mut Framed, player: &Player, shared: &Shared, shutdown: &
                 heard = Instant::now();
                 match heard_from(version, &frame) {
                     Heard::Chat(text) => play::put_chat(&mut out, version, &Text::legacy(&format!("<{}> {text}", player.name))),
+                    // It has no commands, but whoever waits for an answer is to get one.
+                    Heard::Completion => play::put_tab_complete(&mut out, version, &[]),
                     Heard::Fallen => fallen = true,
                     Heard::Other => {}
                 }
@@ -182,6 +184,8 @@ async fn play(framed: &mut Framed, player: &Player, shared: &Shared, shutdown: &
 enum Heard {
     /// A chat line.
     Chat(String),
+    /// How a word may go on.
+    Completion,
     /// The player has fallen off the platform.
     Fallen,
     /// Nothing to us.
@@ -192,6 +196,7 @@ fn heard_from(version: &Version, frame: &OwnedFrame) -> Heard {
     let Ok(id) = u8::try_from(frame.id) else { return Heard::Other };
     match version.serverbound(id) {
         Serverbound::Chat => play::read_chat_serverbound(&frame.payload).map_or(Heard::Other, |text| Heard::Chat(text.to_owned())),
+        Serverbound::TabComplete => Heard::Completion,
         _ if id == version.world_id(World::PositionAndLookServerbound) => {
             let fallen = play::read_position_and_look_serverbound(&frame.payload).is_ok_and(|position| position.y < FALLEN);
             if fallen { Heard::Fallen } else { Heard::Other }
