@@ -158,7 +158,7 @@ impl Play {
         let feed = self.current.is_none().then(|| now + FEED);
         let patience = timeouts.write_stall;
         let leaving = self.leaving.iter().map(|leaving| leaving.deadline(patience)).min();
-        for clock in [pause, feed, entered, leaving, self.fence, self.replay_deadline()].into_iter().flatten() {
+        for clock in [pause, feed, entered, leaving, self.fence, self.replay_deadline(), self.connect_deadline()].into_iter().flatten() {
             // A fence that waits for a frame boundary is due already: look again soon.
             next = next.min(clock.max(now + Duration::from_millis(50)));
         }

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use moonbridge_protocol::bungeecord::{CHANNEL, Request};
 use moonbridge_protocol::channels::{self, REGISTER};
@@ -32,6 +33,9 @@ const MAX_ANSWERS: usize = 32;
 
 /// Most bytes that wait, of requests and of messages for the backend's plugins each.
 const MAX_BYTES: usize = 1 << 20;
+
+/// How long a move that a plugin wants waits for the end of one that has led here.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes waiting for the backend beyond which its requests wait, too.
 const HIGH_WATER: usize = 256 << 10;
@@ -56,6 +60,8 @@ struct Traffic {
     requests: Waiting,
     /// For the backend's plugins.
     messages: Waiting,
+    /// Where the player is to go once it has wholly come here; until when that is waited for.
+    connect: Option<(String, Instant)>,
     /// What was left out because it was too much.
     dropped: u64,
     /// The operator has been told so.
@@ -103,7 +109,7 @@ impl PluginChannel {
 impl Default for Traffic {
     fn default() -> Self {
         let (requests, messages) = Default::default();
-        Traffic { pace: Pace::new(RATE, BURST), requests, messages, dropped: 0, reported: false }
+        Traffic { pace: Pace::new(RATE, BURST), requests, messages, connect: None, dropped: 0, reported: false }
     }
 }
 
@@ -196,6 +202,7 @@ impl Play {
             self.plugin_answers.asker = number;
             self.plugin_answers.waiting.clear();
         }
+        self.connect_if_due();
         if !self.state.plugin_channel.on || !self.state.in_world || !self.may_tell_backend() {
             return;
         }
@@ -218,6 +225,29 @@ impl Play {
             }
         }
         self.report_dropped();
+    }
+
+    /// Moves the player for a plugin: once the cutover that has led here has gone, for plugins ask as soon as they see the player.
+    fn connect(&mut self, to: String) {
+        if self.replaying.is_none() {
+            return self.go(to, false);
+        }
+        let now = Instant::now();
+        self.state.plugin_channel.traffic.get_or_insert_default().connect = Some((to, now + PATIENCE));
+        self.set_timer(now);
+    }
+
+    fn connect_if_due(&mut self) {
+        let is_here = self.replaying.is_none();
+        let Some(traffic) = &mut self.state.plugin_channel.traffic else { return };
+        if let Some((to, _)) = traffic.connect.take_if(|(_, until)| is_here || *until <= Instant::now()) {
+            self.go(to, false);
+        }
+    }
+
+    /// Until when such a move is waited for.
+    pub(super) fn connect_deadline(&self) -> Option<Instant> {
+        self.state.plugin_channel.traffic.as_ref()?.connect.as_ref().map(|(_, until)| *until)
     }
 
     /// Whether frames of the node's own may be put into the backend's stream now.

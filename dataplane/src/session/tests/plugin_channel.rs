@@ -311,6 +311,33 @@ async fn plugins_are_trusted_to_move_the_player_anywhere() {
     old.ends().await;
 }
 
+/// As plugins do in `PlayerJoinEvent`.
+#[tokio::test]
+async fn a_player_that_has_only_just_come_is_moved_on() {
+    let (lobby, arena, vip) = (host("lobby").await, host("arena").await, host("vip").await);
+    let node = obeying(&[&lobby, &arena, &vip]);
+    let (mut player, old) = enter(&node, &lobby).await;
+    let moved = transfer(&node, "arena");
+    let mut passed = arena.accept().await;
+    passed
+        .send(|out| {
+            join(2).put(out, v5());
+            for request in [["Connect", "nowhere"], ["Connect", "vip"]] {
+                assert!(packets::put_plugin_message_clientbound(out, v5(), "BungeeCord", &texts(&request)));
+            }
+        })
+        .await;
+    player.joins(2, -1).await;
+    player.respawns(0).await;
+    assert!(outcome(moved).await.succeeded);
+    let mut new = vip.accept().await;
+    new.send(|out| join(3).put(out, v5())).await;
+    player.joins(3, -1).await;
+    player.respawns(0).await;
+    new.is_told_of_the_channel().await;
+    drop((old, passed));
+}
+
 #[tokio::test]
 async fn only_the_current_backend_s_plugins_are_obeyed() {
     let (lobby, arena) = (host("lobby").await, host("arena").await);

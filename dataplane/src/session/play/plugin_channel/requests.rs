@@ -53,7 +53,11 @@ impl Play {
     /// Does what is answered nothing.
     fn order(&mut self, order: Request<'_>) -> Option<()> {
         let question = match order {
-            Request::Connect { backend } => return self.connect(&backend),
+            Request::Connect { backend } => {
+                let to = self.backend(&backend)?.name.clone();
+                self.connect(to);
+                return None;
+            }
             Request::ConnectOther { player, backend } => {
                 let to = self.backend(&backend)?.name.clone();
                 Question::Transfer(v1::AskTransfer { who: Some(Who::Player(name(&player)?)), to, as_player: false })
@@ -75,12 +79,6 @@ impl Play {
         };
         // It is asked whether or not somebody waits.
         drop(self.node.network.ask(self.origin(), question));
-        Some(())
-    }
-
-    fn connect(&mut self, backend: &str) -> Option<()> {
-        let to = self.backend(backend)?.name.clone();
-        self.go(to, false);
         Some(())
     }
 
