@@ -179,7 +179,7 @@ impl Stream<'_> {
                 () = node.registry.changed(), if takes_changes => self.presence.changed(Instant::now()),
                 () = node.registry.asked.notified(), if self.welcomed.is_some() => self.ask(Instant::now()),
                 () = node.network.asked(), if self.welcomed.is_some() && takes_questions => {
-                    node.network.take(QUESTIONS).into_iter().for_each(|ask| self.queue(Up::Ask(ask)));
+                    self.ask_network(Instant::now());
                 }
                 Some((id, outcome)) = self.agent.running.next(), if !self.agent.running.is_empty() => {
                     self.ended(id, outcome, Instant::now());
@@ -281,6 +281,17 @@ impl Stream<'_> {
         }
         for claim in asks {
             self.queue(Up::Claim(claim));
+        }
+    }
+
+    /// Asks for sessions. What is known here goes first: no answer is to be older than what who asks has seen.
+    fn ask_network(&mut self, now: Instant) {
+        let asks = self.agent.node.network.take(QUESTIONS);
+        if self.presence.may_send() {
+            self.tell_changes(now);
+        }
+        for ask in asks {
+            self.queue(Up::Ask(ask));
         }
     }
 

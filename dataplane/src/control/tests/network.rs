@@ -1,12 +1,14 @@
 //! What sessions ask of the network, and what comes for them from elsewhere.
 
+use std::time::Duration;
+
 use moonbridge_proto::v1::{self, ask::Question, control_message::Message as Down, delivery, node_message::Message as Up, player_text};
 use moonbridge_proto::v1::{CommandState, command::Action};
 use tonic::Status;
 use uuid::Uuid;
 
 use super::replica::{Call, Replica, soon};
-use super::{Running, answer, command, kick, next_command, quick, state_and_reason};
+use super::{Event, Pace, Running, answer, command, kick, next_command, quick, state_and_reason};
 use crate::network::UNAVAILABLE;
 use crate::registry::{Delivered, Registration, SessionCommand};
 
@@ -76,6 +78,25 @@ async fn questions_go_to_the_replica_and_its_answers_to_who_asked() {
     call.fail(Status::unavailable("gone")).await;
     assert_eq!(soon(lost).await.problem, UNAVAILABLE);
     running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_node_s_players_have_done_is_told_before_anything_is_asked() {
+    let mut replica = Replica::start().await;
+    // What changes is gathered for as long as nobody asks.
+    let running = Running::start(vec![replica.url()], Pace { gather: Duration::from_secs(600), ..quick() }, |_| {});
+    let (_id, mut registration) = running.session();
+    let (mut call, _) = replica.welcomed(1).await;
+    call.send(super::snapshot(1, Vec::new())).await;
+    assert!(matches!(call.next().await, Up::Ack(_)));
+    registration.moved("arena");
+    let found = find(&running, "Ada");
+    let events = call.events().await.events;
+    let [v1::SessionEvent { event: Some(Event::Set(session)) }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(session.backend, "arena");
+    assert_eq!(asked(&mut call).await.1, "Ada");
+    drop((found, registration));
+    running.node.shutdown.cancel();
 }
 
 #[tokio::test]
