@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moonbridge_proto::snapshot::OnKick;
-use moonbridge_proto::v1::{self, ask::Question, ask_forward::Where, ask_transfer::Who};
+use moonbridge_proto::v1::{self, ask::Question, ask_forward::Where, ask_transfer::Who, player_text};
 use moonbridge_protocol::bungeecord::java::{put_text, read_text};
 use moonbridge_protocol::name::offline_uuid;
 use moonbridge_protocol::play::{self as packets, MAX_SERVERBOUND_DATA, PluginMessage};
@@ -336,6 +336,27 @@ async fn a_player_that_has_only_just_come_is_moved_on() {
     player.respawns(0).await;
     new.is_told_of_the_channel().await;
     drop((old, passed));
+}
+
+#[tokio::test]
+async fn a_reason_that_is_too_long_is_cut_and_kicks_all_the_same() {
+    let lobby = host("lobby").await;
+    let node = obeying(&[&lobby]);
+    let (_player, mut backend) = enter(&node, &lobby).await;
+    // The last character would end beyond the 4,096 bytes.
+    let (long, cut) = (format!("x{}", "é".repeat(3_000)), format!("x{}", "é".repeat(2_047)));
+    let json = |text: &str| format!(r#"{{"text":"{text}","color":"red"}}"#);
+    let legacy = |text: &str| player_text::Text::Legacy(text.to_owned());
+    for (request, given, kicks_with) in [
+        ("KickPlayer", long.clone(), legacy(&cut)),
+        ("KickPlayerRaw", json(&long), legacy(&cut)),
+        ("KickPlayerRaw", json("short"), player_text::Text::Json(json("short"))),
+        ("KickPlayerRaw", "{".repeat(5_000), legacy("")),
+    ] {
+        backend.ask(&texts(&[request, "Bob", &given])).await;
+        let text = Some(v1::PlayerText { text: Some(kicks_with) });
+        assert_eq!(asked(&node).await.question, Some(Question::Kick(v1::AskKick { player: "Bob".into(), text })));
+    }
 }
 
 #[tokio::test]

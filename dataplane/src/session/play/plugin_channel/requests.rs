@@ -8,11 +8,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use moonbridge_proto::MAX_TEXT;
 use moonbridge_proto::snapshot::Backend;
 use moonbridge_proto::v1::ask::Question;
 use moonbridge_proto::v1::{self, ask_forward::Where, ask_transfer::Who, player_text};
 use moonbridge_protocol::bungeecord::{Answer, Forwarded, Players, Request, Servers, Target};
 use moonbridge_protocol::name::valid_name;
+use moonbridge_protocol::text::Text;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
@@ -64,8 +66,8 @@ impl Play {
             }
             Request::Message { to, text } => tell(&to, player_text::Text::Legacy(text.into_owned()))?,
             Request::MessageRaw { to, json } => tell(&to, player_text::Text::Json(json.into_owned()))?,
-            Request::KickPlayer { player, reason } => kick(&player, player_text::Text::Legacy(reason.into_owned()))?,
-            Request::KickPlayerRaw { player, json } => kick(&player, player_text::Text::Json(json.into_owned()))?,
+            Request::KickPlayer { player, reason } => kick(&player, player_text::Text::Legacy(cut(reason.into_owned())))?,
+            Request::KickPlayerRaw { player, json } => kick(&player, reason(json.into_owned()))?,
             Request::Forward { to, message } => {
                 let to = match to {
                     // Nobody can be told over a connection that there is not: BungeeCord keeps what it is for `ALL`.
@@ -173,6 +175,19 @@ fn tell(to: &Players<'_>, text: player_text::Text) -> Option<Question> {
 
 fn kick(player: &str, text: player_text::Text) -> Option<Question> {
     Some(Question::Kick(v1::AskKick { player: name(player)?, text: Some(v1::PlayerText { text: Some(text) }) }))
+}
+
+/// The reason of a kick; too long to be one, what it says is cut.
+fn reason(json: String) -> player_text::Text {
+    if json.len() <= MAX_TEXT {
+        return player_text::Text::Json(json);
+    }
+    player_text::Text::Legacy(Text::from_json(&json).map(|text| cut(text.plain())).unwrap_or_default())
+}
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    text
 }
 
 fn server_ip(backend: Arc<Backend>) -> Answering {
