@@ -49,6 +49,8 @@ impl Scene<'_> {
             "player_offline" => Phrase::PlayerOffline,
             "unknown_backend" => Phrase::UnknownBackend,
             "backend_drained" => Phrase::BackendDrained,
+            "already_there" if player.is_empty() => Phrase::SentNobody,
+            "already_there" => Phrase::SentAlready,
             _ => Phrase::Failed,
         };
         self.say(phrase, &[("player", player.into()), ("backend", backend.into())])

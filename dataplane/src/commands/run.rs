@@ -42,7 +42,7 @@ impl Scene<'_> {
 
     fn server(&mut self, command: &Command<'_>) -> Vec<Action> {
         if let Some(to) = command.arguments().next() {
-            return vec![self.backend(to).map_or_else(Action::Say, Action::Go)];
+            return vec![self.enterable(to).map_or_else(Action::Say, Action::Go)];
         }
         let here = self.backend.map(|backend| self.say(Phrase::ServerCurrent, &[("backend", backend.into())]));
         here.into_iter().chain([self.servers(command.root)]).map(Action::Say).collect()
@@ -180,13 +180,25 @@ impl Scene<'_> {
         self.say(Phrase::MoonBridgePermission, &values)
     }
 
+    /// The backend that a player means to go to. Of one that is not for it, it does not hear that there is such.
+    fn enterable(&mut self, name: &str) -> Result<String, Text> {
+        let to = self.backend(name)?;
+        let backend = self.snapshot().and_then(|snapshot| snapshot.backends.get(&to).cloned());
+        let is_for_others = backend.is_some_and(|backend| backend.restricted && !self.permissions.entry(self.node)(&backend));
+        if is_for_others && self.backend != Some(&*to) { Err(self.unknown(name)) } else { Ok(to) }
+    }
+
     /// The backend that a player means, in any case of its letters; or that there is none such.
     fn backend(&self, name: &str) -> Result<String, Text> {
         let lower = name.to_ascii_lowercase();
         match self.snapshot().is_some_and(|snapshot| snapshot.backends.contains_key(&lower)) {
             true => Ok(lower),
-            false => Err(self.say(Phrase::UnknownBackend, &[("backend", shown(name).into())])),
+            false => Err(self.unknown(name)),
         }
+    }
+
+    fn unknown(&self, backend: &str) -> Text {
+        self.say(Phrase::UnknownBackend, &[("backend", shown(backend).into())])
     }
 
     /// What is to be done about a player, if it can be one at all.

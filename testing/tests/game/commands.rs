@@ -89,11 +89,11 @@ async fn send_moves_a_player_of_another_node_those_of_a_backend_and_everybody() 
     goes_to(&mut bob, &mut stage.lobby, "Bob", 0).await;
     stage.is_on("Bob", "lobby").await;
 
-    says(&mut alice, "/send current arena", &["2 players are being sent to arena."]).await;
+    says(&mut alice, "/send current arena", &["Players being sent to arena: 2"]).await;
     both_go(&mut stage, &mut alice, &mut bob, "arena").await;
-    says(&mut bob, "/send arena lobby", &["2 players are being sent to lobby."]).await;
+    says(&mut bob, "/send arena lobby", &["Players being sent to lobby: 2"]).await;
     both_go(&mut stage, &mut alice, &mut bob, "lobby").await;
-    says(&mut alice, "/send all arena", &["2 players are being sent to arena."]).await;
+    says(&mut alice, "/send all arena", &["Players being sent to arena: 2"]).await;
     both_go(&mut stage, &mut alice, &mut bob, "arena").await;
 
     says(&mut alice, "/send Nobody lobby", &["Nobody is not online."]).await;

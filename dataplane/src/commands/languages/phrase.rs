@@ -68,6 +68,7 @@ phrases! {
     SendUsage = "send_usage" ["command"] [];
     SentPlayer = "sent_player" ["player" "backend"] [];
     SentPlayers = "sent_players" ["players" "backend"] [];
+    SentAlready = "sent_already" [] ["player" "backend"];
     SentNobody = "sent_nobody" [] ["backend"];
     AlertUsage = "alert_usage" ["command"] [];
     Alert = "alert" ["message"] ["player"];

@@ -104,7 +104,7 @@ async fn server_shows_where_a_player_may_go_and_goes_there() {
 
     for (typed, told) in [
         ("/server lobby", "You are on lobby already."),
-        ("/server vip", "You do not have permission to go to vip."),
+        ("/server vip", "There is no server vip."),
         ("/server nowhere", "There is no server nowhere."),
         ("/server --help", "There is no server --help."),
     ] {
@@ -231,8 +231,8 @@ async fn find_send_and_kick_ask_the_network_for_players() {
     let send = |who: Who| Question::Transfer(v1::AskTransfer { who: Some(who), to: "arena".into(), as_player: false });
     for (typed, who, reached, told) in [
         ("/send Ada ARENA", Who::Player("Ada".into()), 1, "Ada is being sent to arena."),
-        ("/send current arena", Who::Backend("lobby".into()), 7, "7 players are being sent to arena."),
-        ("/send all arena", Who::Everybody(true), 9, "9 players are being sent to arena."),
+        ("/send current arena", Who::Backend("lobby".into()), 7, "Players being sent to arena: 7"),
+        ("/send all arena", Who::Everybody(true), 1, "Players being sent to arena: 1"),
         ("/send Lobby arena", Who::Backend("lobby".into()), 0, "There is nobody to send to arena."),
     ] {
         player.say(typed).await;
@@ -243,6 +243,7 @@ async fn find_send_and_kick_ask_the_network_for_players() {
     for (why, told) in [
         ("backend_drained", "arena takes no players at the moment."),
         ("unknown_backend", "There is no server arena."),
+        ("already_there", "Ada is on arena already."),
         ("bad_request", "That did not work."),
         ("unavailable", "The network cannot be asked at the moment: try again in a moment."),
     ] {
@@ -250,6 +251,11 @@ async fn find_send_and_kick_ask_the_network_for_players() {
         answer(&node, problem(why)).await;
         player.hears(told).await;
     }
+
+    // The name is taken for the backend's.
+    player.say("/send arena arena").await;
+    assert_eq!(answer(&node, problem("already_there")).await.question, Some(send(Who::Backend("arena".into()))));
+    player.hears("There is nobody to send to arena.").await;
 
     let kick = |text: &str| {
         let text = v1::PlayerText { text: Some(v1::player_text::Text::Legacy(text.into())) };
