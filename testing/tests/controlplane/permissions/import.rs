@@ -1,6 +1,9 @@
 //! Importing and exporting.
 
+use std::time::Duration;
+
 use moonbridge_proto::v1::import_request::Part;
+use moonbridge_proto::v1::permission_edit::Edit;
 use moonbridge_proto::v1::permission_record::Record;
 use moonbridge_proto::v1::{self, PermissionAnswer};
 use moonbridge_testing::etcd::Etcd;
@@ -66,13 +69,19 @@ async fn an_export_is_what_was_imported_and_is_in_force_at_once() {
         assert_eq!(answer.groups, Some(v1::ImportCount { added: 2, removed: 1, ..v1::ImportCount::default() }));
         assert_eq!(answer.users, Some(v1::ImportCount { added: 1_300, removed: 1, ..v1::ImportCount::default() }));
         assert!(answer.revision > 0 && !answer.dry_run);
+        assert_eq!(answer.notes, ["there is no group gone: named by track staff"]);
         let last = Uuid::from_u128(1_300 << 64).to_string();
         assert_eq!(check(&mut two, &last, "a.b", vec![]).await, PermissionAnswer::True);
         assert_eq!(check(&mut two, "MANY1300", "x12", vec![]).await, PermissionAnswer::True);
         assert_eq!(exported(&mut two).await, records);
-        // Once more it changes nothing, but for the generation.
-        let again = import(&mut two, header(true), records.clone()).await.expect("imported").into_inner();
-        assert_eq!((again.users.map(|count| count.unchanged), again.changes.len()), (Some(1_300), 0));
+        // Once more it changes nothing, and is not written: a page goes on where it was, and there is nothing to tell.
+        for replace in [true, false] {
+            let again = import(&mut two, header(replace), records.clone()).await.expect("imported").into_inner();
+            assert_eq!((again.users.map(|count| count.unchanged), again.changes.len()), (Some(1_300), 0));
+            assert_eq!((again.revision, again.dry_run), (0, false));
+        }
+        let first = two.list_users(v1::ListUsersRequest { page_size: 1, ..Default::default() }).await.expect("a page").into_inner();
+        assert!(first.users[0].revision < answer.revision, "written once");
         assert_eq!(exported(&mut one).await, records);
         // Pages go on where they were, also when another generation has become visible.
         let page = |token: &str| v1::ListUsersRequest { page_size: 1_000, page_token: token.to_owned(), group: "mod".to_owned() };
@@ -88,12 +97,12 @@ async fn an_export_is_what_was_imported_and_is_in_force_at_once() {
 async fn a_merge_keeps_what_is_there_and_a_dry_run_everything() {
     on_both_stores(async |mut one, mut two| {
         create_group(&mut one, "mod").await;
-        one.change_group(change_group("mod", [set(node("a", true)), set(node("b", true))])).await.expect("changed");
+        one.change_group(change_group("mod", [set(node("A", true)), set(node("b", true))])).await.expect("changed");
         one.change_user(change_user(ADA, [set(node("group.mod", true))])).await.expect("changed");
         one.change_user(change_user(BOB, [set(node("x", true))])).await.expect("changed");
         set_track(&mut one, "staff", &["default", "mod"]).await;
-        let negated = Record::Group(v1::PermissionGroup { name: "MOD".to_owned(), nodes: vec![node("b", false), node("c", true)] });
-        let records = vec![negated, Record::Track(track("staff", &["mod"])), a_user(ADA, "Ada", &["y"])];
+        let negated = Record::Group(v1::PermissionGroup { name: "MOD".to_owned(), nodes: vec![node("B", false), node("c", true)] });
+        let records = vec![negated, Record::Track(track("staff", &["mod"])), a_user(ADA, "Ada", &["y"]), a_user(BOB, "two words", &["x"])];
         let before = exported(&mut one).await;
         let dry = v1::ImportHeader { dry_run: true, ..header(false) };
         let told = import(&mut two, dry, records.clone()).await.expect("a dry run").into_inner();
@@ -101,7 +110,7 @@ async fn a_merge_keeps_what_is_there_and_a_dry_run_everything() {
         assert!(told.dry_run && told.revision == 0);
         let expected = [
             "group mod: - b = true".to_owned(),
-            "group mod: + b = false".to_owned(),
+            "group mod: + B = false".to_owned(),
             "group mod: + c = true".to_owned(),
             "- track staff = default, mod".to_owned(),
             "+ track staff = mod".to_owned(),
@@ -111,8 +120,12 @@ async fn a_merge_keeps_what_is_there_and_a_dry_run_everything() {
         assert_eq!(told.changes, expected);
         assert_eq!(told.users, Some(v1::ImportCount { changed: 1, unchanged: 1, ..v1::ImportCount::default() }));
 
+        assert_eq!((told.notes.len(), told.more_notes), (1, 0));
+        assert!(told.notes[0].starts_with(&format!("user {BOB}: its name is left out: ")), "{:?}", told.notes);
+
         let done = import(&mut two, header(false), records).await.expect("imported").into_inner();
         assert_eq!((done.changes, done.groups, done.users), (told.changes, told.groups, told.users));
+        assert_eq!((done.notes, done.more_notes), (told.notes, 0), "mod is stored");
         assert_eq!(keys_of(&mut one, "ada").await, ["group.default", "group.mod", "y"]);
         assert_eq!(keys_of(&mut one, BOB).await, ["x"]);
         assert_eq!(check(&mut one, ADA, "b", vec![]).await, PermissionAnswer::False);
@@ -181,19 +194,64 @@ async fn a_user_may_have_ten_thousand_nodes_and_not_more_than_a_transaction_hold
     .await;
 }
 
+/// Nor do they keep it from its end: it is written once, however often they come.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_made_while_an_import_runs_are_not_lost() {
+    const USERS: u128 = 30_000;
+    // Far less than it takes to write so many, and every time a little more: a machine that is slow now is to come to the end, too.
+    let pause = |made: usize| Duration::from_millis(100 + 10 * made as u64);
     on_both_stores(async |one, mut two| {
+        create_group(&mut two, "mod").await;
+        two.change_user(change_user(BOB, [set(node("a", true))])).await.expect("changed");
+        let last = Uuid::from_u128(USERS << 64).to_string();
         let mut importing = one.clone();
-        let imported = tokio::spawn(async move { import(&mut importing, header(false), many(3_000, &["a"])).await });
+        let imported = tokio::spawn(async move { import(&mut importing, header(false), many(USERS, &["a"])).await });
         let mut made = 0;
-        while !imported.is_finished() && made < 25 {
+        while !imported.is_finished() {
             two.change_user(change_user(ADA, [set(node(&format!("n.{made}"), true))])).await.expect("changed");
+            two.change_user(change_user(&last, [set(node("b", true))])).await.expect("changed");
+            if made == 1 {
+                two.change_group(change_group("mod", [set(node("c", true))])).await.expect("changed");
+                let clear = Edit::Clear(v1::ClearNodes { kind: v1::ClearKind::All.into(), ..Default::default() });
+                two.change_user(change_user(BOB, [clear])).await.expect("cleared");
+            }
             made += 1;
+            tokio::time::sleep(pause(made)).await;
         }
         soon("the import", imported).await.expect("no panic").expect("imported");
+        assert!(made > 3, "the import was over after {made} changes: it proves nothing");
         assert_eq!(keys_of(&mut two, ADA).await.len(), made);
-        assert_eq!(keys_of(&mut two, "many3000").await, ["a"]);
+        assert_eq!(keys_of(&mut two, "many1").await, ["a"]);
+        assert_eq!(keys_of(&mut two, &last).await, ["b", "a"]);
+        let records = exported(&mut two).await;
+        assert!(records.contains(&a_group("mod", &["c"])));
+        assert!(!records.iter().any(|record| matches!(record, Record::User(user) if user.uuid == BOB)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_groups_come_to_be_stored_than_every_node_can_hold() {
+    const MOST: usize = 10_000;
+    on_both_stores(async |mut one, mut two| {
+        let groups = |from: usize, to: usize| (from..to).map(|index| a_group(&format!("g{index}"), &[])).collect();
+        import(&mut one, header(false), groups(0, MOST - 1)).await.expect("imported");
+        // Each is few by itself.
+        refused(import(&mut two, header(false), groups(MOST, MOST + 2)).await, Code::FailedPrecondition, &["10001", "remove"]);
+        eventually("the last one that has room", async || two.create_group(v1::CreateGroupRequest { name: "last".to_owned() }).await.ok())
+            .await;
+        // The replica goes by what it sees, which may be a moment later.
+        let request = || v1::CreateGroupRequest { name: "more".to_owned() };
+        eventually("no more room", async || match two.create_group(request()).await {
+            Err(status) if status.code() == Code::FailedPrecondition && status.message().contains("10001") => Some(()),
+            Err(status) => panic!("{status:?}"),
+            Ok(_) => {
+                two.delete_group(v1::DeleteGroupRequest { name: "more".to_owned(), ..Default::default() }).await.expect("deleted");
+                None
+            }
+        })
+        .await;
+        eventually("room for a node", async || two.change_group(change_group("last", [set(node("a", true))])).await.ok()).await;
     })
     .await;
 }
