@@ -6,6 +6,9 @@ use crate::context::Contexts;
 use crate::node::{Kind, Node, NodeError, key, lower};
 use crate::settings::TemporaryAdd;
 
+/// So many places of what is not where it was looked for are told.
+const MAX_ELSEWHERE: usize = 5;
+
 /// One edit of a holder's nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
@@ -69,8 +72,13 @@ pub enum EditError {
         expiry: i64,
     },
     /// There is nothing to take away.
-    #[error("there is no {0} in these contexts")]
-    Absent(String),
+    #[error("there is no {key} in these contexts{}", but_elsewhere(elsewhere))]
+    Absent {
+        /// Its key.
+        key: String,
+        /// The contexts in which there is one, `world=lobby, world=hub`, or `everywhere`; some of them.
+        elsewhere: Vec<String>,
+    },
     /// The node is none.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -91,7 +99,7 @@ pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditErro
         Edit::Unset(key, contexts) => {
             // By the one spelling of the key; one that is none cannot be there.
             let node = Node::new(key, true, contexts.clone(), None)?;
-            take(nodes, key, now, |existing| existing.is_same(&node))?;
+            take(nodes, key, contexts, now, |existing| existing.is_same_elsewhere(&node))?;
         }
         Edit::Clear(what, contexts) => {
             let in_contexts = |node: &Node| contexts.as_ref().is_none_or(|contexts| node.contexts() == contexts);
@@ -105,7 +113,7 @@ pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditErro
             }
             replace(&|node| is_meta(node, key) && node.contexts() == contexts, Some(node));
         }
-        Edit::UnsetMeta(key, contexts) => take(nodes, key, now, |node| is_meta(node, key) && node.contexts() == contexts)?,
+        Edit::UnsetMeta(key, contexts) => take(nodes, key, contexts, now, |node| is_meta(node, key))?,
         Edit::SetParent { group, contexts, expiry } => {
             let node = Node::new(&key::inheritance(group), true, contexts.clone(), *expiry)?;
             replace(&|node| node.group().is_some() && node.contexts() == contexts, Some(node));
@@ -127,16 +135,13 @@ pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditErro
 fn set(nodes: &mut Vec<Node>, node: &Node, temporary: TemporaryAdd, now: i64) -> Result<(), EditError> {
     let place = nodes.iter().position(|existing| existing.is_same(node) && !existing.has_expired(now));
     let existing = place.map(|place| &nodes[place]);
-    let new = match existing.and_then(|existing| Some((existing, existing.expiry()?, node.expiry()?))) {
-        // Only a temporary one that says the same is in the way of a temporary one; another value is news.
-        Some((existing, until, _)) if temporary == TemporaryAdd::Deny && existing.value() == node.value() => {
-            return Err(EditError::Temporary { key: node.key().to_string(), expiry: until });
-        }
-        Some((existing, until, expiry)) if temporary == TemporaryAdd::Replace && existing.value() == node.value() => {
-            node.until(until.max(expiry))
-        }
-        Some((_, until, expiry)) if temporary == TemporaryAdd::Accumulate => node.until(until.saturating_add(expiry.saturating_sub(now))),
-        _ => node.clone(),
+    // Only a temporary one that says the same matters to a temporary one; another value is news, and replaces it.
+    let both = existing.filter(|existing| existing.value() == node.value()).and_then(|existing| existing.expiry().zip(node.expiry()));
+    let new = match (temporary, both) {
+        (TemporaryAdd::Deny, Some((until, _))) => return Err(EditError::Temporary { key: node.key().to_string(), expiry: until }),
+        (TemporaryAdd::Replace, Some((until, expiry))) => node.until(until.max(expiry)),
+        (TemporaryAdd::Accumulate, Some((until, expiry))) => node.until(until.saturating_add(expiry.saturating_sub(now))),
+        (_, None) => node.clone(),
     };
     match place {
         Some(place) => nodes[place] = new,
@@ -148,12 +153,24 @@ fn set(nodes: &mut Vec<Node>, node: &Node, temporary: TemporaryAdd, now: i64) ->
     Ok(())
 }
 
-fn take(nodes: &mut Vec<Node>, key: &str, now: i64, which: impl Fn(&Node) -> bool) -> Result<(), EditError> {
-    if !nodes.iter().any(|node| !node.has_expired(now) && which(node)) {
-        return Err(EditError::Absent(key.to_owned()));
+/// Takes away those of `which` in exactly these contexts.
+fn take(nodes: &mut Vec<Node>, key: &str, contexts: &Contexts, now: i64, which: impl Fn(&Node) -> bool) -> Result<(), EditError> {
+    let found = nodes.iter().filter(|node| !node.has_expired(now) && which(node));
+    let (here, others): (Vec<_>, Vec<_>) = found.partition(|node| node.contexts() == contexts);
+    if here.is_empty() {
+        let elsewhere = others.into_iter().take(MAX_ELSEWHERE).map(|node| node.contexts().to_string()).collect();
+        return Err(EditError::Absent { key: key.to_owned(), elsewhere });
     }
-    nodes.retain(|node| !node.has_expired(now) && !which(node));
+    let goes = |node: &Node| node.has_expired(now) || (which(node) && node.contexts() == contexts);
+    nodes.retain(|node| !goes(node));
     Ok(())
+}
+
+fn but_elsewhere(elsewhere: &[String]) -> String {
+    match elsewhere {
+        [] => String::new(),
+        places => format!("; there is one: {}", places.join("; ")),
+    }
 }
 
 fn is_meta(node: &Node, key: &str) -> bool {

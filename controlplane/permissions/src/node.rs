@@ -201,8 +201,8 @@ impl Node {
         self.identity() == other.identity()
     }
 
-    /// What a node is known by: of a permission the key in any case of its letters.
-    fn identity(&self) -> &str {
+    /// What two nodes of the same contexts are the same by: of a permission the key in any case of its letters.
+    pub fn identity(&self) -> &Arc<str> {
         match self.kind {
             Kind::Permission(_) => &self.lower,
             _ => &self.key,

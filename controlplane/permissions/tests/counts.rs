@@ -7,7 +7,7 @@ mod people;
 use std::hint::black_box;
 use std::process::Command;
 
-use moonbridge_permissions::{Contexts, Resolved, Settings, Tracks, resolve};
+use moonbridge_permissions::{Contexts, Settings, Tracks, resolve};
 
 /// Checks that are counted.
 const TIMES: usize = 1000;

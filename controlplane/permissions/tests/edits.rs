@@ -52,6 +52,7 @@ fn edits() {
         (&["a until 2000"], set("a until 2500", TemporaryAdd::Replace), &["a until 2500"]),
         (&["a until 2000"], set("-a until 1500", TemporaryAdd::Replace), &["-a until 1500"]),
         (&["a until 2000"], set("a until 1500", TemporaryAdd::Accumulate), &["a until 2500"]),
+        (&["a until 2000"], set("-a until 1500", TemporaryAdd::Accumulate), &["-a until 1500"]),
         (&["a until 9223372036854775807"], set("a until 1500", TemporaryAdd::Accumulate), &["a until 9223372036854775807"]),
         (&["a until 1000", "b until 1001"], set("a until 1500", TemporaryAdd::Deny), &["b until 1001", "a until 1500"]),
         (&["a", "a@lobby", "b"], Edit::Unset("a".to_owned(), lobby()), &["a", "b"]),
@@ -81,13 +82,17 @@ fn edits() {
 fn what_fails_changes_nothing_and_says_why() {
     let none = Contexts::none;
     let meta = |key: &str| Edit::SetMeta { key: key.to_owned(), value: "v".to_owned(), contexts: none(), expiry: None };
+    let absent = |key: &str, elsewhere: &[&str]| EditError::Absent {
+        key: key.to_owned(),
+        elsewhere: elsewhere.iter().map(|place| (*place).to_owned()).collect(),
+    };
     for (change, expected) in [
         (set("a until 1500", TemporaryAdd::Deny), EditError::Temporary { key: "a".to_owned(), expiry: 2000 }),
-        (Edit::Unset("b".to_owned(), none()), EditError::Absent("b".to_owned())),
-        (Edit::Unset("a".to_owned(), lobby()), EditError::Absent("a".to_owned())),
-        (Edit::Unset("old".to_owned(), none()), EditError::Absent("old".to_owned())),
+        (Edit::Unset("b".to_owned(), none()), absent("b", &[])),
+        (Edit::Unset("a".to_owned(), lobby()), absent("a", &["everywhere", "server=x, world=y"])),
+        (Edit::Unset("old".to_owned(), none()), absent("old", &[])),
         (Edit::Unset("group.".to_owned(), none()), NodeError::GroupName(String::new()).into()),
-        (Edit::UnsetMeta("k".to_owned(), none()), EditError::Absent("k".to_owned())),
+        (Edit::UnsetMeta("k".to_owned(), none()), absent("k", &["world=lobby"])),
         (meta(""), NodeError::MetaKey(String::new()).into()),
         (meta(r"k\"), NodeError::MetaKey(r"k\".to_owned()).into()),
         (
@@ -95,11 +100,15 @@ fn what_fails_changes_nothing_and_says_why() {
             NodeError::GroupName("two words".to_owned()).into(),
         ),
     ] {
-        let before = nodes(&["a until 2000", "old until 999"]);
+        let mut before = nodes(&["a until 2000", "old until 999", "meta.k.v@lobby"]);
+        before.push(Node::new("A", false, Contexts::of([("world", "y"), ("server", "x")]).expect("contexts"), None).expect("a node"));
         let mut edited = before.clone();
         assert_eq!(edit(&mut edited, &change, NOW), Err(expected), "{change:?}");
         assert_eq!(edited, before, "{change:?}");
     }
+    let elsewhere = absent("a", &["everywhere", "server=x, world=y"]).to_string();
+    assert_eq!(elsewhere, "there is no a in these contexts; there is one: everywhere; server=x, world=y");
+    assert_eq!(absent("b", &[]).to_string(), "there is no b in these contexts");
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn a_permission_is_the_same_in_any_case_of_its_letters() {
     assert!(loud.is_same(&quiet) && loud != node("moonbridge.server.vip", true));
     let mut nodes = vec![loud.clone()];
     edit::edit(&mut nodes, &Edit::Set(quiet.clone(), TemporaryAdd::Deny), 0).expect("set");
-    assert_eq!(nodes, [quiet.clone()], "it takes the place of the other");
+    assert_eq!(nodes, std::slice::from_ref(&quiet), "it takes the place of the other");
     edit::edit(&mut nodes, &Edit::Unset("Moonbridge.Server.vip".into(), Contexts::none()), 0).expect("unset");
     assert!(nodes.is_empty());
     // Both may come from a file: the false one counts, wherever it stands.

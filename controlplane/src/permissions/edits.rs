@@ -41,7 +41,12 @@ fn one(raw: &v1::PermissionEdit, at: &str, is_group: bool, settings: &Settings) 
     use permission_edit::Edit as Raw;
     let contexts = |raw: &[v1::PermissionContext]| read_contexts(raw).map_err(|mistakes| invalid(at, mistakes));
     let only = |holder: &str, what: &str| Err(Status::invalid_argument(format!("{at}.{what}: only a {holder} has one")));
-    let expiry = |seconds: i64| (seconds > 0).then_some(seconds);
+    let expiry = |field: &str, seconds: i64| match seconds {
+        0 => Ok(None),
+        1.. => Ok(Some(seconds)),
+        // Not taken for "never": that would make something for good of what is long over.
+        _ => Err(Status::invalid_argument(format!("{at}.{field}.expiry: expected seconds since 1970, or 0 for never, got {seconds}"))),
+    };
     Ok(Of::Nodes(match &raw.edit {
         None => return Err(Status::invalid_argument(format!("{at}: missing"))),
         Some(Raw::Set(set)) => {
@@ -64,12 +69,14 @@ fn one(raw: &v1::PermissionEdit, at: &str, is_group: bool, settings: &Settings) 
             key: meta.key.clone(),
             value: meta.value.clone(),
             contexts: contexts(&meta.contexts)?,
-            expiry: expiry(meta.expiry),
+            expiry: expiry("set_meta", meta.expiry)?,
         },
         Some(Raw::UnsetMeta(meta)) => Edit::UnsetMeta(meta.key.clone(), contexts(&meta.contexts)?),
-        Some(Raw::SetParent(parent)) => {
-            Edit::SetParent { group: parent.group.clone(), contexts: contexts(&parent.contexts)?, expiry: expiry(parent.expiry) }
-        }
+        Some(Raw::SetParent(parent)) => Edit::SetParent {
+            group: parent.group.clone(),
+            contexts: contexts(&parent.contexts)?,
+            expiry: expiry("set_parent", parent.expiry)?,
+        },
         Some(Raw::PrimaryGroup(_)) if is_group => return only("user", "primary_group"),
         Some(Raw::PrimaryGroup(group)) => {
             let group = holder::name(group).map_err(|error| Status::invalid_argument(format!("{at}.primary_group: {error}")))?;
@@ -139,7 +146,7 @@ fn stored(group: &Arc<str>) -> Option<Arc<str>> {
 fn refused(error: moonbridge_permissions::edit::EditError) -> Status {
     use moonbridge_permissions::edit::EditError;
     match error {
-        EditError::Absent(_) => Status::not_found(error.to_string()),
+        EditError::Absent { .. } => Status::not_found(error.to_string()),
         EditError::Temporary { .. } => Status::failed_precondition(error.to_string()),
         _ => Status::invalid_argument(error.to_string()),
     }
