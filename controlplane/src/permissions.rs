@@ -4,6 +4,7 @@
 //! compare-and-put. Groups, tracks and settings are part of the snapshot ([`crate::snapshots`]); users are too many for that: they
 //! are read when they are asked for, and their changes are followed ([`users`]).
 
+mod apart;
 pub(crate) mod ask;
 mod bounds;
 mod changes;

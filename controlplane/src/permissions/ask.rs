@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use moonbridge_permissions::{Answer, Contexts, Explained, MatchedBy, Node, Resolved, Settings, User, explain, matching, resolve};
+use moonbridge_permissions::{Answer, Contexts, Explained, Group, MatchedBy, Node, Resolved, Settings, User, explain, matching, resolve};
 use moonbridge_proto::snapshot::{Snapshot, write_contexts};
 use moonbridge_proto::v1::{self, command::Action};
 use tonic::Status;
 use uuid::Uuid;
 
+use super::apart::apart;
 use super::changes::now;
 use super::edits;
 use super::head::{self, Head};
@@ -19,12 +20,16 @@ use super::stream::{Answers, stream};
 use super::unreadable;
 use crate::admin::carry_out;
 use crate::replica::Replica;
+use crate::store::{Entry, StoreError};
 use crate::{keys, status};
 
 /// Permissions of one check.
 const MAX_PERMISSIONS: usize = 1_000;
-/// The longest permission that is asked for, in bytes: far longer than any that can be stored.
-const MAX_PERMISSION: usize = 1_024;
+/// The longest permission that is asked for, in bytes: an expression is tried on all of them, and keys have 200 characters.
+const MAX_PERMISSION: usize = 256;
+/// Permissions, groups or users that one piece of work is of, and nodes of these users, more or less.
+const PIECE: usize = 100;
+const PIECE_NODES: usize = 5_000;
 /// So long the snapshot of this replica may take to come to what the store has.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
@@ -38,13 +43,18 @@ pub(super) async fn check(replica: &Replica, request: v1::CheckRequest) -> Resul
         status::bounded(&format!("permissions[{index}]"), permission, MAX_PERMISSION)?;
     }
     let player = players::find(replica, &request.player).await?;
-    let (user, snapshot) = known(replica, player.uuid).await?;
-    let contexts = contexts(&snapshot.permission_settings, &player, &request.contexts, request.exact_contexts)?;
-    let resolved = resolved(&user, &snapshot, &contexts);
-    let answer = |permission: &String| told(resolved.check(permission)).into();
+    let known = Known::read(replica, player.uuid).await?;
+    let contexts = contexts(&known.snapshot.permission_settings, &player, &request.contexts, request.exact_contexts)?;
+    let resolved = known.resolved(contexts.clone()).await?;
+    let mut answers = Vec::new();
+    for piece in request.permissions.chunks(PIECE) {
+        let (resolved, piece) = (resolved.clone(), piece.to_vec());
+        let answer = move |permission: String| told(resolved.check(&permission)).into();
+        answers.extend(apart(move || piece.into_iter().map(answer).collect::<Vec<i32>>()).await?);
+    }
     Ok(v1::CheckResponse {
         player_uuid: player.uuid.to_string(),
-        answers: request.permissions.iter().map(answer).collect(),
+        answers,
         contexts: write_contexts(&contexts),
         valid_until: resolved.valid_until().unwrap_or_default(),
         primary_group: resolved.primary_group().to_owned(),
@@ -57,11 +67,16 @@ pub(super) async fn check(replica: &Replica, request: v1::CheckRequest) -> Resul
 pub(super) async fn explain_answer(replica: &Replica, request: v1::ExplainRequest) -> Result<v1::ExplainResponse, Status> {
     status::bounded("permission", &request.permission, MAX_PERMISSION)?;
     let player = players::find(replica, &request.player).await?;
-    let (user, snapshot) = known(replica, player.uuid).await?;
-    let settings = &snapshot.permission_settings;
-    let contexts = contexts(settings, &player, &request.contexts, request.exact_contexts)?;
-    let explained = explain(&user, &snapshot.groups, &snapshot.tracks, settings, &contexts, now(), &request.permission);
-    let name = user.username.as_deref().or(player.name.as_deref()).map_or_else(|| player.uuid.to_string(), str::to_owned);
+    let known = Known::read(replica, player.uuid).await?;
+    let contexts = contexts(&known.snapshot.permission_settings, &player, &request.contexts, request.exact_contexts)?;
+    let asked = contexts.clone();
+    let explaining = apart(move || {
+        let (user, Snapshot { groups, tracks, permission_settings: settings, .. }) = (known.user()?, &*known.snapshot);
+        let explained = explain(&user, groups, tracks, settings, &asked, now(), &request.permission);
+        Ok::<_, Status>((user.username, explained))
+    });
+    let (username, explained) = explaining.await??;
+    let name = username.or(player.name).unwrap_or_else(|| player.uuid.to_string());
     let path = |explained: &Explained| -> Vec<String> {
         let groups = explained.path.iter().skip(1).map(|group| format!("group {group}"));
         std::iter::once(format!("user {name}")).chain(groups).collect()
@@ -93,49 +108,71 @@ pub(super) async fn search(replica: Arc<Replica>, request: v1::SearchRequest) ->
     status::bounded("permission", &request.permission, MAX_PERMISSION)?;
     let (head, snapshot) = whole(&replica).await?;
     let store = replica.store.clone();
+    let permission: Arc<str> = request.permission.into();
     Ok(stream(&replica, |answers| async move {
-        let settings = &snapshot.permission_settings;
-        for group in snapshot.groups.values() {
-            for result in speaks(group.nodes(), settings, &request.permission, &format!("group {}", group.name())) {
+        let groups: Vec<_> = snapshot.groups.values().cloned().collect();
+        for piece in groups.chunks(PIECE) {
+            let (piece, permission, snapshot) = (piece.to_vec(), permission.clone(), snapshot.clone());
+            let speaks = move |group: &Arc<Group>| {
+                speaks(group.nodes(), &snapshot.permission_settings, &permission, &format!("group {}", group.name()))
+            };
+            for result in apart(move || piece.iter().flat_map(speaks).collect::<Vec<_>>()).await? {
                 answers.send(result).await?;
             }
         }
         let mut users = Users::of(&*store, &head);
-        while let Some((raw, entry)) = users.next_readable().await.map_err(status::store)? {
-            let Ok(user) = User::try_from(&raw) else {
-                unreadable::skipped(&entry.key);
-                continue;
-            };
-            let holder = match &user.username {
-                Some(name) => format!("user {} ({name})", user.uuid),
-                None => format!("user {}", user.uuid),
-            };
-            for result in speaks(&user.nodes, settings, &request.permission, &holder) {
+        loop {
+            let piece = piece_of(&mut users).await.map_err(status::store)?;
+            if piece.is_empty() {
+                return Ok(());
+            }
+            let (permission, snapshot) = (permission.clone(), snapshot.clone());
+            let speaks =
+                move |(raw, entry): &(v1::PermissionUser, Entry)| user_speaks(raw, entry, &snapshot.permission_settings, &permission);
+            for result in apart(move || piece.iter().flat_map(speaks).collect::<Vec<_>>()).await? {
                 answers.send(result).await?;
             }
         }
-        Ok(())
     }))
 }
 
 /// What a player has when it logs in: on no backend yet.
-pub(crate) async fn at_login(replica: &Replica, player: &str) -> Result<Resolved, Status> {
+pub(crate) async fn at_login(replica: &Replica, player: &str) -> Result<Arc<Resolved>, Status> {
     let player = players::find(replica, player).await?;
-    let (user, snapshot) = known(replica, player.uuid).await?;
-    Ok(resolved(&user, &snapshot, &snapshot.permission_settings.contexts(None)))
+    let known = Known::read(replica, player.uuid).await?;
+    let contexts = known.snapshot.permission_settings.contexts(None);
+    known.resolved(contexts).await
 }
 
-fn resolved(user: &User, snapshot: &Snapshot, contexts: &Contexts) -> Resolved {
-    resolve(user, &snapshot.groups, &snapshot.tracks, &snapshot.permission_settings, contexts, now())
+/// A user as it is stored, and the snapshot that goes with it.
+#[derive(Clone)]
+struct Known {
+    uuid: Uuid,
+    entry: Option<Arc<Entry>>,
+    snapshot: Arc<Snapshot>,
 }
 
-/// A user, and the snapshot that goes with it.
-async fn known(replica: &Replica, uuid: Uuid) -> Result<(User, Arc<Snapshot>), Status> {
-    let (head, snapshot) = whole(replica).await?;
-    let key = keys::permission_user(&head.generation, uuid);
-    let (entry, _) = head::entry_at(&*replica.store, &key, Some(head.revision)).await.map_err(status::store)?;
-    let Some(entry) = entry else { return Ok((User::unknown(uuid), snapshot)) };
-    Ok((unreadable::read::<v1::PermissionUser, User>(&entry)?, snapshot))
+impl Known {
+    async fn read(replica: &Replica, uuid: Uuid) -> Result<Self, Status> {
+        let (head, snapshot) = whole(replica).await?;
+        let key = keys::permission_user(&head.generation, uuid);
+        let (entry, _) = head::entry_at(&*replica.store, &key, Some(head.revision)).await.map_err(status::store)?;
+        Ok(Self { uuid, entry: entry.map(Arc::new), snapshot })
+    }
+
+    /// Compiles its regular expressions, too.
+    fn user(&self) -> Result<User, Status> {
+        self.entry.as_deref().map_or_else(|| Ok(User::unknown(self.uuid)), unreadable::read::<v1::PermissionUser, User>)
+    }
+
+    async fn resolved(&self, contexts: Contexts) -> Result<Arc<Resolved>, Status> {
+        let known = self.clone();
+        let resolving = apart(move || {
+            let (user, Snapshot { groups, tracks, permission_settings: settings, .. }) = (known.user()?, &*known.snapshot);
+            Ok::<_, Status>(Arc::new(resolve(&user, groups, tracks, settings, &contexts, now())))
+        });
+        resolving.await?
+    }
 }
 
 /// The head, and a snapshot of its generation that is at least as new: an import that has become visible in between is waited for.
@@ -175,13 +212,37 @@ fn contexts(settings: &Settings, player: &Player, given: &[v1::PermissionContext
     Ok(contexts)
 }
 
+/// The next users that can be read, as many as one piece of work is of.
+async fn piece_of(users: &mut Users<'_>) -> Result<Vec<(v1::PermissionUser, Entry)>, StoreError> {
+    let (mut piece, mut nodes) = (Vec::new(), 0);
+    while piece.len() < PIECE && nodes < PIECE_NODES {
+        let Some(next) = users.next_readable().await? else { break };
+        nodes += next.0.nodes.len();
+        piece.push(next);
+    }
+    Ok(piece)
+}
+
+fn user_speaks(raw: &v1::PermissionUser, entry: &Entry, settings: &Settings, permission: &str) -> Vec<v1::SearchResult> {
+    let Ok(user) = User::try_from(raw) else {
+        unreadable::skipped(&entry.key);
+        return Vec::new();
+    };
+    let holder = match &user.username {
+        Some(name) => format!("user {} ({name})", user.uuid),
+        None => format!("user {}", user.uuid),
+    };
+    speaks(&user.nodes, settings, permission, &holder)
+}
+
 /// The nodes of one holder that speak of a permission, wherever they apply.
-fn speaks(nodes: &[Node], settings: &Settings, permission: &str, holder: &str) -> impl Iterator<Item = v1::SearchResult> {
-    matching(nodes, settings, permission).map(|(node, matched)| v1::SearchResult {
+fn speaks(nodes: &[Node], settings: &Settings, permission: &str, holder: &str) -> Vec<v1::SearchResult> {
+    let result = |(node, matched): (&Node, MatchedBy)| v1::SearchResult {
         holder: holder.to_owned(),
         node: Some(node.into()),
         matched_by: matched_by(matched).to_owned(),
-    })
+    };
+    matching(nodes, settings, permission).map(result).collect()
 }
 
 fn matched_by(matched: MatchedBy) -> &'static str {

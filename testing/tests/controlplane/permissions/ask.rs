@@ -39,8 +39,8 @@ async fn an_answer_comes_with_its_way_its_contexts_and_its_end() {
         assert_eq!((exact.answers().next(), exact.contexts), (Some(PermissionAnswer::False), vec![context("world", "games")]));
         assert!(two.check(ask(Vec::new(), true)).await.expect("an answer").into_inner().contexts.is_empty());
 
-        let ask = v1::ExplainRequest { player: ADA.to_owned(), permission: "a.b".to_owned(), contexts: vec![], exact_contexts: false };
-        let explained = two.explain(ask).await.expect("an answer").into_inner();
+        let question = v1::ExplainRequest { player: ADA.to_owned(), permission: "a.b".to_owned(), contexts: vec![], exact_contexts: false };
+        let explained = two.explain(question).await.expect("an answer").into_inner();
         assert_eq!((explained.answer(), explained.matched_by.as_str()), (PermissionAnswer::True, "wildcard"));
         assert_eq!(explained.node, Some(node("a.*", true)));
         assert_eq!(explained.path, [format!("user {ADA}"), "group mod".to_owned(), "group base".to_owned()]);
@@ -52,6 +52,14 @@ async fn an_answer_comes_with_its_way_its_contexts_and_its_end() {
 
         let none = v1::CheckRequest { player: ADA.to_owned(), ..v1::CheckRequest::default() };
         refused(two.check(none).await, Code::InvalidArgument, &["permissions"]);
+        let long = |bytes: usize| v1::CheckRequest { permissions: vec!["a".to_owned(), "x".repeat(bytes)], ..ask(Vec::new(), false) };
+        two.check(long(256)).await.expect("an answer");
+        refused(two.check(long(257)).await, Code::InvalidArgument, &["permissions[1]", "256"]);
+        // More than one piece of work.
+        let many = (0..250).map(|index| if index == 217 { "a.b" } else { "none" }.to_owned()).collect();
+        let many = v1::CheckRequest { permissions: many, ..ask(Vec::new(), false) };
+        let answers: Vec<_> = two.check(many).await.expect("an answer").into_inner().answers().collect();
+        assert_eq!((answers.len(), answers.iter().position(|answer| *answer == PermissionAnswer::True)), (250, Some(217)));
         let mut settings = one.get_permission_settings(v1::GetPermissionSettingsRequest {}).await.expect("settings").into_inner();
         settings.apply_wildcards = Some(false);
         one.set_permission_settings(v1::SetPermissionSettingsRequest { settings: Some(settings.clone()), expected: None })
