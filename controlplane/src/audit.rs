@@ -15,6 +15,9 @@ use crate::store::Change;
 
 pub(crate) use retention::keep;
 
+/// What changes are of: the first words of what an [`Entry`] says was done.
+pub(crate) const KINDS: [&str; 5] = ["backend", "permission", "route", "settings", "token"];
+
 /// Lines that a record keeps of each side, and their bytes: what a transaction holds is bounded, too.
 const MAX_LINES: usize = 200;
 const MAX_BYTES: usize = 64 << 10;

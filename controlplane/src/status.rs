@@ -26,6 +26,19 @@ pub(crate) fn store(error: StoreError) -> Status {
     }
 }
 
+/// A failure of the store while a page was listed: what it refuses is what the caller's token says, such as a revision to come.
+pub(crate) fn page(error: StoreError) -> Status {
+    match error {
+        StoreError::Invalid(_) => wrong_page_token(),
+        error => store(error),
+    }
+}
+
+/// What was given as a page's token is none of this call.
+pub(crate) fn wrong_page_token() -> Status {
+    Status::invalid_argument("page_token: expected what an answer to the same call gave as next_page_token")
+}
+
 /// Something that is to be 1 to `most` bytes long.
 pub(crate) fn bounded(field: &str, value: &str, most: usize) -> Result<(), Status> {
     match value.len() {

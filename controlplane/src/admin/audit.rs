@@ -4,10 +4,12 @@ use moonbridge_proto::v1;
 use tonic::Status;
 
 use super::page::page_while;
+use crate::audit::KINDS;
 use crate::keys;
 use crate::replica::Replica;
 
 pub(super) async fn list(replica: &Replica, request: v1::ListAuditRequest) -> Result<v1::ListAuditResponse, Status> {
+    check_kind(&request.what)?;
     let within = |record: &v1::AuditRecord| record.unix_ms >= request.since_unix_ms;
     let keep = |record: &v1::AuditRecord| {
         (request.who.is_empty() || record.who == request.who)
@@ -19,6 +21,18 @@ pub(super) async fn list(replica: &Replica, request: v1::ListAuditRequest) -> Re
     Ok(v1::ListAuditResponse { records, next_page_token })
 }
 
+/// Refuses a kind that no change is of: nothing found would pass for nothing done.
+fn check_kind(kind: &str) -> Result<(), Status> {
+    let first = kind.split('.').next().unwrap_or_default();
+    match first.is_empty() || KINDS.contains(&first) {
+        true => Ok(()),
+        false => Err(Status::invalid_argument(format!(
+            "what: expected {}, or one of their changes, such as backend.set; got {kind:?}",
+            KINDS.join(", ")
+        ))),
+    }
+}
+
 /// Whether "backend.set" is of the kind "backend" or "backend.set" (or ""); it is not of the kind "back".
 fn is_of_kind(what: &str, kind: &str) -> bool {
     what.strip_prefix(kind).is_some_and(|rest| kind.is_empty() || rest.is_empty() || rest.starts_with('.'))
@@ -27,6 +41,14 @@ fn is_of_kind(what: &str, kind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_that_there_are_none_of_are_refused() {
+        for kind in ["", "backend", "permission.user.change"] {
+            assert!(check_kind(kind).is_ok(), "{kind}");
+        }
+        assert!(check_kind("nope").expect_err("none").message().contains("backend, permission, route, settings, token"));
+    }
 
     #[test]
     fn kinds_are_whole_words() {

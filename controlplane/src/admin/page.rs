@@ -39,7 +39,7 @@ pub(super) async fn page_while<T: Message + Default>(
     let mut list = List { prefix: prefix.to_owned(), after, limit: size.max(LEAST_READ), at };
     let (mut values, mut bytes) = (Vec::new(), 0);
     loop {
-        let read = store.list(list.clone()).await.map_err(status::store)?;
+        let read = store.list(list.clone()).await.map_err(status::page)?;
         list.at = Some(read.revision);
         let mut left = read.entries.len();
         for entry in read.entries {
@@ -72,7 +72,7 @@ fn read_token(token: &str, prefix: &str) -> Result<(Option<StoreRevision>, Strin
     let read = token.split_once('/').and_then(|(revision, after)| Some((revision.parse().ok()?, after)));
     match read {
         Some((revision, after)) if after.starts_with(prefix) => Ok((Some(revision), after.to_owned())),
-        _ => Err(Status::invalid_argument("page_token: expected what an answer to the same call gave as next_page_token")),
+        _ => Err(status::wrong_page_token()),
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn groups(replica: &Replica, request: v1::ListGroupsRequest) ->
     let mut is_due = list.after < default_key;
     let mut stored = Records::<v1::PermissionGroup>::after(&*replica.store, list);
     loop {
-        let next = stored.next_readable().await.map_err(status::store)?;
+        let next = stored.next_readable().await.map_err(status::page)?;
         if is_due && next.as_ref().is_none_or(|(_, entry)| entry.key >= default_key) {
             is_due = false;
             let is_stored = next.as_ref().is_some_and(|(_, entry)| entry.key == default_key);
@@ -91,7 +91,7 @@ pub(super) async fn users(replica: &Replica, request: v1::ListUsersRequest) -> R
     let mut page = Page::new(&list, request.page_size);
     let mut stored = Users::after(&*replica.store, list);
     let key = (!request.group.is_empty()).then(|| moonbridge_permissions::node::key::inheritance(&request.group));
-    while let Some((user, entry)) = stored.next_readable().await.map_err(status::store)? {
+    while let Some((user, entry)) = stored.next_readable().await.map_err(status::page)? {
         if key.as_ref().is_some_and(|key| !has(&user, key)) {
             continue;
         }
@@ -201,8 +201,7 @@ fn read_token(prefix: &str, token: &str) -> Result<List, Status> {
         let prefix = keys::generation(prefix, generation);
         Some(List { prefix, after: after.to_owned(), at: Some(revision.parse().ok()?), limit: 0 })
     });
-    let wrong = || Status::invalid_argument("page_token: expected what an answer to the same call gave as next_page_token");
-    read.ok_or_else(wrong)
+    read.ok_or_else(status::wrong_page_token)
 }
 
 #[cfg(test)]

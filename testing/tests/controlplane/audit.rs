@@ -158,7 +158,12 @@ async fn records_are_filtered_and_paged_newest_first() {
     assert_eq!((own.len(), own[0].after.clone()), (1, vec!["max_players = 7".to_owned()]));
     assert_eq!(list(&mut admin, v1::ListAuditRequest { who: "anyone".to_owned(), ..filter() }).await.len(), 5);
     assert_eq!(list(&mut admin, v1::ListAuditRequest { what: "backend".to_owned(), ..filter() }).await.len(), 5);
-    assert!(list(&mut admin, v1::ListAuditRequest { what: "back".to_owned(), ..filter() }).await.is_empty());
+    assert!(list(&mut admin, v1::ListAuditRequest { what: "backend.se".to_owned(), ..filter() }).await.is_empty());
+    // Nothing found would pass for nothing done.
+    let none = v1::ListAuditRequest { what: "back".to_owned(), ..filter() };
+    refused(admin.list_audit(none).await, Code::InvalidArgument, &["what", "backend, permission"]);
+    let to_come = v1::ListAuditRequest { page_token: format!("{}/audit/x", 1_u64 << 40), ..filter() };
+    refused(admin.list_audit(to_come).await, Code::InvalidArgument, &["page_token"]);
     assert_eq!(targets(list(&mut admin, v1::ListAuditRequest { target: "end c".to_owned(), ..filter() }).await), ["backend c"]);
     let records = all(&mut admin).await;
     assert_eq!(list(&mut admin, v1::ListAuditRequest { since_unix_ms: records[5].unix_ms, ..filter() }).await.len(), 6);
