@@ -266,7 +266,7 @@ fn of_two_imports_nobody_ever_has_a_mixture() {
         let generation = number.to_string();
         let groups = || import_groups(&node, number, &generation, &format!("everybody.{number}"));
         let user = || import_user(&slot, number, &generation, &format!("own.{number}"));
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             groups();
             user();
         } else {
