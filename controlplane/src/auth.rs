@@ -60,6 +60,25 @@ pub(crate) fn caller<T>(request: &tonic::Request<T>) -> Caller {
     caller.cloned().unwrap_or_else(|| Caller { name: "unknown".into(), role: Role::Unspecified })
 }
 
+/// Who sent a request, and whether it still may: what takes long asks again before it changes anything.
+pub(crate) struct Access {
+    pub(crate) caller: Caller,
+    /// Of a token of the store.
+    holder: Option<Holder>,
+}
+
+impl Access {
+    pub(crate) fn of<T>(request: &tonic::Request<T>) -> Self {
+        Self { caller: caller(request), holder: request.extensions().get().cloned() }
+    }
+
+    /// # Errors
+    /// If the token was revoked or has expired meanwhile.
+    pub(crate) fn still_holds(&self) -> Result<(), Status> {
+        self.holder.as_ref().and_then(Holder::refusal).map_or(Ok(()), Err)
+    }
+}
+
 /// Lets calls pass that show a token whose role allows them; all, if no token is configured.
 #[derive(Clone)]
 pub(crate) struct Auth {
@@ -148,6 +167,7 @@ where
         match self.auth.admit(request.uri().path(), request.headers()) {
             Ok((caller, holder)) => {
                 request.extensions_mut().insert(caller);
+                holder.clone().map(|holder| request.extensions_mut().insert(holder));
                 let answer = self.service.call(request);
                 Box::pin(async move {
                     let answer = answer.await?;

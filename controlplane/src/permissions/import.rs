@@ -33,9 +33,9 @@ use super::journal::Journal;
 use super::pages::Users;
 use super::unreadable;
 use crate::audit;
-use crate::auth::Caller;
+use crate::auth::Access;
 use crate::replica::Replica;
-use crate::store::{Committed, Store, StoreRevision, Txn};
+use crate::store::{Committed, Store, StoreError, StoreRevision, Txn};
 use crate::{keys, status};
 
 /// So often an import is made anew when what it is made of cannot be told any more.
@@ -45,36 +45,37 @@ const ROUNDS: usize = 100;
 
 pub(super) async fn import(
     replica: &Replica,
-    caller: &Caller,
+    access: &Access,
     messages: Streaming<v1::ImportRequest>,
 ) -> Result<v1::ImportResponse, Status> {
     let mut received = Received::read(messages).await?;
-    if received.dry_run {
-        let head = Head::read(&*replica.store).await.map_err(status::store)?;
-        let made = make(&replica.store, &head, &mut received, None).await?;
-        return Ok(made.report.answer(None));
+    // Made once without being written: that something is wrong with it, or nothing new, comes to light before anything is stored.
+    let head = Head::read(&*replica.store).await.map_err(status::store)?;
+    let Made { report, .. } = make(&replica.store, &head, &mut received, None).await?;
+    if received.dry_run || !report.changes_something() {
+        return Ok(report.answer(&received, 0));
     }
     for _ in 0..ATTEMPTS {
-        if let Some((report, revision)) = attempt(replica, caller, &mut received).await? {
-            tracing::info!(by = %caller.name, source = received.source, revision, "permissions imported");
-            return Ok(report.answer(Some(revision)));
+        if let Some((report, revision)) = attempt(replica, access, &mut received).await? {
+            tracing::info!(by = %access.caller.name, source = received.source, revision, "permissions imported");
+            return Ok(report.answer(&received, revision));
         }
     }
     Err(Status::aborted("permissions keep changing while they are imported: try again when it is quieter"))
 }
 
 /// Writes a generation and makes it visible; `None` if it has to be made anew.
-async fn attempt(replica: &Replica, caller: &Caller, received: &mut Received) -> Result<Option<(Report, StoreRevision)>, Status> {
+async fn attempt(replica: &Replica, access: &Access, received: &mut Received) -> Result<Option<(Report, StoreRevision)>, Status> {
     let head = Head::read(&*replica.store).await.map_err(status::store)?;
     let mut generation = Generation::begin(replica.store.clone()).await?;
-    let made = write(replica, caller, &head, received, &mut generation).await;
+    let made = write(replica, access, &head, received, &mut generation).await;
     generation.give_up().await;
     made
 }
 
 async fn write(
     replica: &Replica,
-    caller: &Caller,
+    access: &Access,
     head: &Head,
     received: &mut Received,
     generation: &mut Generation,
@@ -97,9 +98,10 @@ async fn write(
                 put(keys::PERMISSION_HEAD.to_owned(), value),
                 put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()),
                 put(keys::RESOURCES_REVISION.to_owned(), Vec::new()),
-                entry.change(caller, &replica.name),
+                entry.change(&access.caller, &replica.name),
             ],
         };
+        access.still_holds()?;
         if let Committed::Yes(revision) = store.txn(txn).await.map_err(status::change)? {
             return Ok(Some((report, revision)));
         }
@@ -138,7 +140,7 @@ async fn make(store: &Arc<dyn Store>, head: &Head, received: &mut Received, mut 
         few.write(out).await?;
     }
     let (mut stored, mut coming) = (Users::now(&**store, head), received.users.read().await?);
-    let (mut old, mut new) = (next_stored(&mut stored, mode).await?, coming.next().await?);
+    let (mut old, mut new) = (next_stored(&mut stored, mode, &mut report).await?, coming.next().await?);
     loop {
         let first = match (&old, &new) {
             (Some(old), Some(new)) => old.uuid.cmp(&new.uuid),
@@ -146,7 +148,7 @@ async fn make(store: &Arc<dyn Store>, head: &Head, received: &mut Received, mut 
             (None, Some(_)) => std::cmp::Ordering::Greater,
             (None, None) => break,
         };
-        let before = if first.is_le() { std::mem::replace(&mut old, next_stored(&mut stored, mode).await?) } else { None };
+        let before = if first.is_le() { std::mem::replace(&mut old, next_stored(&mut stored, mode, &mut report).await?) } else { None };
         let given = if first.is_ge() { std::mem::replace(&mut new, coming.next().await?) } else { None };
         if let Some(given) = &given {
             report.missing.user(given);
@@ -173,9 +175,9 @@ impl Few {
     /// All there are to be, of what was stored at a revision.
     async fn make(store: &dyn Store, head: &Head, at: StoreRevision, received: &Received, report: &mut Report) -> Result<Self, Status> {
         let mode = received.mode;
-        let groups = stored(store, head, at, keys::PERMISSION_GROUPS, mode).await?;
+        let groups = stored(store, head, at, keys::PERMISSION_GROUPS, mode, report).await?;
         let groups = join(&received.groups, &groups, |old, new| merge::group(mode, old, new), |old, new| report.group(old, new));
-        let tracks = stored(store, head, at, keys::PERMISSION_TRACKS, mode).await?;
+        let tracks = stored(store, head, at, keys::PERMISSION_TRACKS, mode, report).await?;
         let tracks = join(&received.tracks, &tracks, |old, new| merge::track(mode, old, new), |old, new| report.track(old, new));
         merge::check(&groups)?;
         let mut size = Size::default();
@@ -203,12 +205,14 @@ impl Few {
 }
 
 /// What is to be replaced need not be readable: an import is how it is set anew.
-async fn next_stored(stored: &mut Users<'_>, mode: Mode) -> Result<Option<v1::PermissionUser>, Status> {
-    let next = match mode {
-        Mode::Merge => stored.next().await.map_err(unreadable::refused)?,
-        Mode::Replace => stored.next_readable().await.map_err(status::store)?,
-    };
-    Ok(next.map(|(user, _)| user))
+async fn next_stored(stored: &mut Users<'_>, mode: Mode, report: &mut Report) -> Result<Option<v1::PermissionUser>, Status> {
+    loop {
+        match stored.next().await {
+            Ok(next) => return Ok(next.map(|(user, _)| user)),
+            Err(StoreError::Damaged(_)) if mode == Mode::Replace => report.unreadable(stored.last()),
+            Err(error) => return Err(unreadable::refused(error)),
+        }
+    }
 }
 
 /// Refuses a record that has become too large by what was added to it.
@@ -228,13 +232,14 @@ async fn stored<T: Message + Default>(
     at: StoreRevision,
     prefix: &str,
     mode: Mode,
+    report: &mut Report,
 ) -> Result<BTreeMap<String, T>, Status> {
     let prefix = keys::generation(prefix, &head.generation);
     let mut stored = BTreeMap::new();
     for entry in head::list_at(store, &prefix, at).await.map_err(status::store)? {
         match decode(&entry) {
             Ok(record) => drop(stored.insert(entry.key[prefix.len()..].to_owned(), record)),
-            Err(_) if mode == Mode::Replace => unreadable::skipped(&entry.key),
+            Err(_) if mode == Mode::Replace => report.unreadable(&entry.key),
             Err(error) => return Err(unreadable::refused(error)),
         }
     }

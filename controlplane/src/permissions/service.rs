@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::stream::Answers;
 use super::{ask, changes, import, list, watch};
-use crate::auth::caller;
+use crate::auth::{Access, caller};
 use crate::replica::Replica;
 
 /// The service of a replica.
@@ -112,11 +112,11 @@ impl PermissionService for Permissions {
     }
 
     async fn import(&self, request: Request<Streaming<v1::ImportRequest>>) -> Answer<v1::ImportResponse> {
-        let caller = caller(&request);
+        let access = Access::of(&request);
         // Each has a file, and groups in the memory of every replica.
         let one = self.importing.try_acquire();
         let _one = one.map_err(|_| Status::aborted("another import is under way at this replica: try again when it has ended"))?;
-        import::import(&self.replica, &caller, request.into_inner()).await.map(Response::new)
+        import::import(&self.replica, &access, request.into_inner()).await.map(Response::new)
     }
 
     type ExportStream = Answers<v1::PermissionRecord>;

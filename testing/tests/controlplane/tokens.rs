@@ -143,6 +143,40 @@ async fn a_token_and_its_end_are_the_same_on_every_replica() {
     two.stop().await;
 }
 
+/// What takes long is allowed at its end, not only when it begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_whose_token_is_revoked_meanwhile_changes_nothing() {
+    use v1::import_request::Part;
+    let folder = tempdir().expect("a folder");
+    let replica = guarded(embedded(&folder)).await;
+    let mut configured = replica.admin_with(CONFIGURED).await;
+    let secret = create(&mut configured, wanted("chief", Role::Admin)).await;
+    let permissions = async |token: &str| PermissionServiceClient::with_interceptor(replica.channel().await, Bearer::maybe(Some(token)));
+    let group = v1::PermissionGroup { name: "mod".to_owned(), nodes: Vec::new() };
+    let records = vec![v1::PermissionRecord { record: Some(v1::permission_record::Record::Group(group)) }];
+    for (is_revoked, code) in [(false, None), (true, Some(Code::Unauthenticated))] {
+        let (sender, messages) = tokio::sync::mpsc::channel(1);
+        let mut client = permissions(&secret).await;
+        let call = tokio::spawn(async move { client.import(tokio_stream::wrappers::ReceiverStream::new(messages)).await });
+        let header = v1::ImportHeader { replace: is_revoked, ..v1::ImportHeader::default() };
+        let records = if is_revoked { Vec::new() } else { records.clone() };
+        for part in [Part::Header(header), Part::Batch(v1::ImportBatch { records })] {
+            sender.send(v1::ImportRequest { part: Some(part) }).await.expect("it is taken");
+        }
+        // The first message has been taken, so that the call was let in before.
+        drop(sender.reserve().await.expect("it is taken"));
+        if is_revoked {
+            configured.revoke_token(revocation("chief")).await.expect("revoked");
+        }
+        drop(sender);
+        assert_eq!(call.await.expect("no panic").err().map(|status| status.code()), code);
+    }
+    let groups = permissions(CONFIGURED).await.list_groups(v1::ListGroupsRequest::default()).await.expect("groups").into_inner().groups;
+    let names: Vec<_> = groups.into_iter().filter_map(|state| state.group).map(|group| group.name).collect();
+    assert_eq!(names, ["default", "mod"], "the second would have taken it away");
+    replica.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_expires_on_every_replica_without_a_write() {
     let etcd = Etcd::start().await.expect("etcd");

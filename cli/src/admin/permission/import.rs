@@ -166,7 +166,7 @@ impl Report {
     fn summary(&self, file: &Path) -> Vec<String> {
         let what = match (self.answer.dry_run, self.answer.revision) {
             (true, _) => "a dry run: nothing was changed".to_owned(),
-            (false, 0) => format!("{} is taken over", file.display()),
+            (false, 0) => format!("all of {} is there already: nothing was changed", file.display()),
             (false, revision) => format!("{} is taken over and in force, revision {revision}", file.display()),
         };
         let mut lines = vec![what];
@@ -198,6 +198,8 @@ mod tests {
         report.answer.dry_run = false;
         report.left_out.clear();
         assert_eq!(summary(&report), ["in.json is taken over and in force, revision 42"]);
+        let nothing = Report { answer: v1::ImportResponse::default(), left_out: Vec::new() };
+        assert_eq!(summary(&nothing), ["all of in.json is there already: nothing was changed"]);
         report.answer.notes = vec!["there is no group gone: named by group mod".to_owned()];
         report.answer.more_notes = 7;
         let notes = ["note: there is no group gone: named by group mod", "and 7 notes more"];

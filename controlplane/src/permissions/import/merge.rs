@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use moonbridge_permissions::{Budget, Group, Groups, User, find_cycle};
+use moonbridge_permissions::{Budget, Group, Groups, Node, User, find_cycle};
 use moonbridge_proto::v1;
 use tonic::Status;
 
@@ -47,9 +47,10 @@ fn both<T: Clone>(mode: Mode, old: Option<&T>, new: Option<T>, merge: impl FnOnc
 
 /// Those of `old` in their places, replaced where one of the same key and contexts has come; then the rest of what has come.
 fn nodes(old: &[v1::PermissionNode], new: Vec<v1::PermissionNode>) -> Vec<v1::PermissionNode> {
-    type Identity = (String, Vec<(String, String)>);
+    type Identity = (Arc<str>, Vec<(String, String)>);
     let identity = |node: &v1::PermissionNode| -> Identity {
-        (node.key.clone(), node.contexts.iter().map(|context| (context.key.clone(), context.value.clone())).collect())
+        let key = Node::try_from(node).map_or_else(|_| node.key.as_str().into(), |node| node.identity().clone());
+        (key, node.contexts.iter().map(|context| (context.key.clone(), context.value.clone())).collect())
     };
     let mut merged = old.to_vec();
     let mut places: HashMap<Identity, usize> = merged.iter().enumerate().map(|(place, node)| (identity(node), place)).collect();
@@ -116,6 +117,14 @@ mod tests {
         assert_eq!(user(Mode::Merge, None, Some(new.clone())), Some(new.clone()));
         assert_eq!(user(Mode::Replace, Some(&old), Some(new.clone())), Some(new));
         assert_eq!(user(Mode::Replace, Some(&old), None), None);
+    }
+
+    #[test]
+    fn a_permission_that_comes_in_other_letters_is_the_same_and_a_prefix_is_not() {
+        let old = user_of(vec![node("A.b", true), node("prefix.1.[Mod]", true)]);
+        let new = user_of(vec![node("a.B", false), node("prefix.1.[mod]", true)]);
+        let merged = user(Mode::Merge, Some(&old), Some(new)).expect("a user");
+        assert_eq!(merged.nodes, [node("a.B", false), node("prefix.1.[Mod]", true), node("prefix.1.[mod]", true)]);
     }
 
     fn inheriting(name: &str, parents: &[(&str, bool)]) -> v1::PermissionGroup {

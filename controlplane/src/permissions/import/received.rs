@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use moonbridge_permissions::{Budget, Group, Node, Track, User};
+use futures::{Stream, TryStreamExt};
+use moonbridge_permissions::{Budget, Group, Node, Track, User, holder};
 use moonbridge_proto::v1::{self, import_request::Part, permission_record::Record};
 use prost::Message;
-use tonic::{Status, Streaming};
+use tonic::Status;
+use uuid::Uuid;
 
 use super::merge::Mode;
 use super::spool::Spool;
@@ -16,6 +18,12 @@ use crate::permissions::commit::MAX_RECORD;
 
 /// A caller that sends nothing for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// So long all of it may take to come.
+const LONGEST: Duration = Duration::from_secs(600);
+/// The largest import, in bytes as it comes: more than a whole file of any network.
+const MAX_BYTES: usize = 512 << 20;
+/// Users whose names are left out that are listed.
+const MAX_NAMELESS: usize = 1_000;
 /// The longest name of a source that the audit keeps.
 const MAX_SOURCE: usize = 256;
 
@@ -27,10 +35,19 @@ pub(super) struct Received {
     pub(super) groups: BTreeMap<String, v1::PermissionGroup>,
     pub(super) tracks: BTreeMap<String, v1::PermissionTrack>,
     pub(super) users: Spool,
+    pub(super) nameless: Nameless,
+    bytes: usize,
     few_bytes: usize,
     budget: Budget,
     last_user: String,
     records: u64,
+}
+
+/// Users whose names nobody can have: they come without.
+#[derive(Debug, Default)]
+pub(super) struct Nameless {
+    pub(super) lines: Vec<String>,
+    pub(super) more: u64,
 }
 
 impl Received {
@@ -38,7 +55,16 @@ impl Received {
     ///
     /// # Errors
     /// `INVALID_ARGUMENT`, naming the record that is wrong.
-    pub(super) async fn read(mut messages: Streaming<v1::ImportRequest>) -> Result<Self, Status> {
+    pub(super) async fn read(messages: impl Messages) -> Result<Self, Status> {
+        Self::read_within(messages, LONGEST).await
+    }
+
+    async fn read_within(messages: impl Messages, longest: Duration) -> Result<Self, Status> {
+        let late = |_| Status::deadline_exceeded(format!("the import did not come within {longest:?}: nothing was imported"));
+        tokio::time::timeout(longest, Self::read_all(messages)).await.map_err(late)?
+    }
+
+    async fn read_all(mut messages: impl Messages) -> Result<Self, Status> {
         let Some(Part::Header(header)) = next(&mut messages).await? else {
             return Err(Status::invalid_argument("header: the first message of an import is its header"));
         };
@@ -47,6 +73,7 @@ impl Received {
             let Part::Batch(batch) = part else {
                 return Err(Status::invalid_argument("header: an import has one only"));
             };
+            received.count(batch.encoded_len())?;
             for record in batch.records {
                 received.take(record).await?;
             }
@@ -64,6 +91,8 @@ impl Received {
             groups: BTreeMap::new(),
             tracks: BTreeMap::new(),
             users: Spool::new().await?,
+            nameless: Nameless::default(),
+            bytes: 0,
             few_bytes: 0,
             budget: Budget::of_file(),
             last_user: String::new(),
@@ -105,8 +134,9 @@ impl Received {
                 Ok(())
             }
             Some(Record::User(raw)) => {
-                let user = User::try_from(&raw).map_err(|mistakes| wrong("user", mistakes))?;
+                let mut user = User::try_from(&raw).map_err(|mistakes| wrong("user", mistakes))?;
                 self.affordable(&at, &user.nodes)?;
+                user.username = user.username.filter(|name| self.nameless.is_name(&user.uuid, name));
                 let user = v1::PermissionUser::from(&user);
                 self.fits(&at, &format!("user {}", user.uuid), &user, false)?;
                 match user.uuid.cmp(&self.last_user) {
@@ -120,6 +150,14 @@ impl Received {
                 self.last_user.clone_from(&user.uuid);
                 self.users.push(&user).await
             }
+        }
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Status> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes {
+            0..=MAX_BYTES => Ok(()),
+            _ => Err(Status::invalid_argument(format!("expected at most {MAX_BYTES} bytes in one import: import it in parts"))),
         }
     }
 
@@ -155,11 +193,81 @@ impl Received {
     }
 }
 
-async fn next(messages: &mut Streaming<v1::ImportRequest>) -> Result<Option<Part>, Status> {
-    let message = tokio::time::timeout(PATIENCE, messages.message()).await;
+impl Nameless {
+    /// Notes a name that is none: of another length, or with spaces or what is not seen.
+    fn is_name(&mut self, uuid: &Uuid, name: &str) -> bool {
+        let Err(error) = holder::name(name) else { return true };
+        match self.lines.len() {
+            0..MAX_NAMELESS => self.lines.push(format!("user {uuid}: its name is left out: {error}")),
+            _ => self.more += 1,
+        }
+        false
+    }
+}
+
+/// What a caller sends, as it comes.
+pub(super) trait Messages: Stream<Item = Result<v1::ImportRequest, Status>> + Unpin {}
+
+impl<M: Stream<Item = Result<v1::ImportRequest, Status>> + Unpin> Messages for M {}
+
+async fn next(messages: &mut impl Messages) -> Result<Option<Part>, Status> {
+    let message = tokio::time::timeout(PATIENCE, messages.try_next()).await;
     let late = |_| Status::deadline_exceeded(format!("the import sent nothing for {} s: nothing was imported", PATIENCE.as_secs()));
     match message.map_err(late)?? {
         Some(message) => message.part.map(Some).ok_or_else(|| Status::invalid_argument("part: missing")),
         None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, stream};
+    use tonic::Code;
+
+    use super::*;
+
+    fn header() -> v1::ImportRequest {
+        v1::ImportRequest { part: Some(Part::Header(v1::ImportHeader::default())) }
+    }
+
+    #[tokio::test]
+    async fn an_import_that_comes_without_an_end_is_ended() {
+        let batch = async |_| {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok(v1::ImportRequest { part: Some(Part::Batch(v1::ImportBatch::default())) })
+        };
+        let drops = stream::iter([Ok(header())]).chain(stream::iter(0..usize::MAX).then(batch));
+        let late = Received::read_within(Box::pin(drops), Duration::from_millis(50)).await.err().expect("too late");
+        assert_eq!(late.code(), Code::DeadlineExceeded);
+        assert!(late.message().contains("nothing was imported"), "{late:?}");
+        Received::read(stream::iter([Ok(header())])).await.expect("in time");
+    }
+
+    #[tokio::test]
+    async fn an_import_has_an_end_in_bytes() {
+        let mut received = Received::new(v1::ImportHeader::default()).await.expect("a file");
+        received.count(MAX_BYTES - 1).expect("room");
+        received.count(1).expect("room");
+        assert_eq!(received.count(1).expect_err("too much").code(), Code::InvalidArgument);
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_none_is_left_out_and_its_user_is_not() {
+        let mut received = Received::new(v1::ImportHeader::default()).await.expect("a file");
+        let long = "x".repeat(37);
+        let names = ["Ada", "two words", "\u{7}", &long, "", "a\u{200b}"];
+        for (index, name) in names.iter().enumerate() {
+            let uuid = Uuid::from_u128(index as u128).to_string();
+            let user = v1::PermissionUser { uuid, username: (*name).to_owned(), ..v1::PermissionUser::default() };
+            received.take(v1::PermissionRecord { record: Some(Record::User(user)) }).await.expect("taken");
+        }
+        let mut users = received.users.read().await.expect("a pass");
+        let mut kept = Vec::new();
+        while let Some(user) = users.next().await.expect("read") {
+            kept.push(user.username);
+        }
+        assert_eq!(kept, ["Ada", "", "", "", "", ""]);
+        assert_eq!((received.nameless.lines.len(), received.nameless.more), (4, 0));
+        assert!(received.nameless.lines[0].starts_with(&format!("user {}: its name is left out", Uuid::from_u128(1))));
     }
 }

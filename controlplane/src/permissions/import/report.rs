@@ -5,7 +5,9 @@ use moonbridge_permissions::{Group, Node, User};
 use moonbridge_proto::v1;
 
 use super::missing::Missing;
+use super::received::Received;
 use crate::permissions::changes::track_line;
+use crate::permissions::unreadable;
 
 /// Lines of an answer, and their bytes: it must fit what clients take by default.
 const MAX_LINES: usize = 10_000;
@@ -17,6 +19,8 @@ pub(super) struct Report {
     tracks: v1::ImportCount,
     users: v1::ImportCount,
     lines: Lines,
+    /// Whether there is something that cannot be read, and goes.
+    clears: bool,
     /// What has come names these.
     pub(super) missing: Missing,
 }
@@ -29,6 +33,12 @@ struct Lines {
 }
 
 impl Report {
+    /// What is stored under this key cannot be read, and is replaced or goes.
+    pub(super) fn unreadable(&mut self, key: &str) {
+        unreadable::skipped(key);
+        self.clears = true;
+    }
+
     pub(super) fn group(&mut self, old: Option<&v1::PermissionGroup>, new: Option<&v1::PermissionGroup>) {
         let shown = |group: &v1::PermissionGroup| format!("group {}", group.name);
         let nodes = |group: &v1::PermissionGroup| Group::try_from(group).map(|group| group.nodes().to_vec()).unwrap_or_default();
@@ -76,12 +86,19 @@ impl Report {
         })
     }
 
-    /// The answer of an import that became visible at this revision, or of a dry run.
-    pub(super) fn answer(self, revision: Option<u64>) -> v1::ImportResponse {
-        let (notes, more_notes) = self.missing.notes();
+    pub(super) fn changes_something(&self) -> bool {
+        let changes = |count: &v1::ImportCount| count.added + count.changed + count.removed > 0;
+        self.clears || [self.groups, self.tracks, self.users].iter().any(changes)
+    }
+
+    /// The answer of an import that became visible at this revision; 0: it did not.
+    pub(super) fn answer(self, received: &Received, revision: u64) -> v1::ImportResponse {
+        let (mut notes, mut more_notes) = self.missing.notes();
+        notes.extend_from_slice(&received.nameless.lines);
+        more_notes += received.nameless.more;
         v1::ImportResponse {
-            dry_run: revision.is_none(),
-            revision: revision.unwrap_or_default(),
+            dry_run: received.dry_run,
+            revision,
             groups: Some(self.groups),
             tracks: Some(self.tracks),
             users: Some(self.users),
@@ -161,14 +178,16 @@ fn nodes(count: usize) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn changes_are_counted_and_listed_up_to_a_limit() {
+    #[tokio::test]
+    async fn changes_are_counted_and_listed_up_to_a_limit() {
         let node = |key: &str| v1::PermissionNode { key: key.to_owned(), value: true, ..v1::PermissionNode::default() };
         let group =
             |name: &str, keys: &[&str]| v1::PermissionGroup { name: name.to_owned(), nodes: keys.iter().map(|key| node(key)).collect() };
         let mut report = Report::default();
-        report.group(None, Some(&group("new", &["a"])));
         report.group(Some(&group("same", &["a"])), Some(&group("same", &["a"])));
+        assert!(!report.changes_something());
+        report.group(None, Some(&group("new", &["a"])));
+        assert!(report.changes_something());
         report.group(Some(&group("other", &["a", "b"])), Some(&group("other", &["b", "c"])));
         report.group(Some(&group("gone", &[])), None);
         for index in 0..MAX_LINES {
@@ -176,7 +195,8 @@ mod tests {
         }
         let counts: Vec<_> = report.counts().collect();
         assert_eq!(counts[0], "groups: 10001 added, 1 changed, 1 removed, 1 unchanged");
-        let answer = report.answer(None);
+        let received = Received::new(v1::ImportHeader { dry_run: true, ..v1::ImportHeader::default() }).await.expect("a file");
+        let answer = report.answer(&received, 0);
         assert_eq!(
             answer.changes[..4],
             ["+ group new, 1 node", "group other: - a = true", "group other: + c = true", "- group gone, 0 nodes"]

@@ -8,8 +8,6 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufReader, BufWriter};
 use tonic::Status;
 
-/// The largest import of users, in bytes.
-const MAX_BYTES: u64 = 2 << 30;
 /// Bytes read and written at once.
 const BUFFER: usize = 256 << 10;
 
@@ -28,9 +26,6 @@ impl Spool {
     pub(super) async fn push(&mut self, user: &v1::PermissionUser) -> Result<(), Status> {
         let record = user.encode_length_delimited_to_vec();
         self.bytes += record.len() as u64;
-        if self.bytes > MAX_BYTES {
-            return Err(Status::invalid_argument(format!("users: expected at most {MAX_BYTES} bytes in one import; import them in parts")));
-        }
         self.file.write_all(&record).await.map_err(failed)
     }
 

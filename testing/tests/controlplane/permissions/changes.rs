@@ -149,6 +149,13 @@ async fn groups_come_in_pages_of_a_bounded_size_with_the_default_group_at_its_pl
         assert_eq!(pages(&mut two, 2).await, [vec!["alpha", "default"], vec!["omega"], vec!["zeta"], vec!["zeta2"]]);
         let wrong = v1::ListGroupsRequest { page_token: "1/permissions/users/0/x".to_owned(), page_size: 0 };
         refused(two.list_groups(wrong).await, Code::InvalidArgument, &["page_token"]);
+        // Of a revision that is still to come.
+        for revision in [1 << 40, u64::MAX] {
+            let to_come = v1::ListGroupsRequest { page_token: format!("{revision}/resources/permissions/groups/0/x"), page_size: 0 };
+            refused(two.list_groups(to_come).await, Code::InvalidArgument, &["page_token"]);
+            let to_come = v1::ListUsersRequest { page_token: format!("{revision}/permissions/users/0/x"), ..Default::default() };
+            refused(two.list_users(to_come).await, Code::InvalidArgument, &["page_token"]);
+        }
     })
     .await;
 }
@@ -213,6 +220,12 @@ async fn the_primary_group_is_a_parent_and_meta_and_parents_are_replaced() {
         let changed = two.change_user(change_user(ADA, [parent, meta("1"), meta("2")])).await.expect("changed").into_inner();
         assert_eq!(changed.user.map(|user| user.primary_group).as_deref(), Some("mod"));
         assert_eq!(keys_of(&mut one, ADA).await, ["group.mod", "meta.home.2"]);
+        // Nor is what was over before 1970 taken for what is for good.
+        let parent = Edit::SetParent(v1::SetParent { group: "vip".to_owned(), contexts: Vec::new(), expiry: -1 });
+        refused(one.change_user(change_user(ADA, [parent])).await, Code::InvalidArgument, &["edits[0].set_parent.expiry"]);
+        let meta = Edit::SetMeta(v1::SetMeta { key: "home".to_owned(), value: "3".to_owned(), contexts: Vec::new(), expiry: i64::MIN });
+        refused(one.change_user(change_user(ADA, [meta])).await, Code::InvalidArgument, &["edits[0].set_meta.expiry"]);
+        assert_eq!(keys_of(&mut one, ADA).await, ["group.mod", "meta.home.2"]);
         refused(one.change_user(change_user(ADA, [Edit::Weight(7)])).await, Code::InvalidArgument, &["weight"]);
         refused(one.change_user(change_user(ADA, [])).await, Code::InvalidArgument, &["edits"]);
         refused(one.change_user(change_user(ADA, [set(node("r=(", true))])).await, Code::InvalidArgument, &["edits[0].set.node"]);
@@ -269,11 +282,18 @@ async fn every_change_is_in_the_audit_and_what_changes_nothing_is_not() {
     settings.apply_regex = Some(false);
     let request = v1::SetPermissionSettingsRequest { settings: Some(settings), expected: Some(before) };
     client.set_permission_settings(request.clone()).await.expect("set");
+    let same = v1::SetPermissionSettingsRequest { expected: None, ..request.clone() };
+    client.set_permission_settings(same).await.expect("nothing to change");
     // Decided on what is no more, it would undo the change of somebody else.
     refused(client.set_permission_settings(request).await, Code::Aborted, &["others now"]);
     client.delete_group(v1::DeleteGroupRequest { name: "mod".to_owned(), expected_revision: None }).await.expect("deleted");
     let header = v1::import_request::Part::Header(v1::ImportHeader { source: "a file".to_owned(), ..v1::ImportHeader::default() });
-    client.import(tokio_stream::iter([v1::ImportRequest { part: Some(header) }])).await.expect("imported");
+    let header = v1::ImportRequest { part: Some(header) };
+    client.import(tokio_stream::iter([header.clone()])).await.expect("nothing to import");
+    let bob = v1::PermissionUser { uuid: BOB.to_owned(), nodes: vec![node("a", true)], ..v1::PermissionUser::default() };
+    let records = vec![v1::PermissionRecord { record: Some(v1::permission_record::Record::User(bob)) }];
+    let batch = v1::ImportRequest { part: Some(v1::import_request::Part::Batch(v1::ImportBatch { records })) };
+    client.import(tokio_stream::iter([header, batch])).await.expect("imported");
 
     let audit = replica.admin().await.list_audit(v1::ListAuditRequest::default()).await.expect("the audit").into_inner().records;
     let of = |index: usize| {
@@ -292,6 +312,6 @@ async fn every_change_is_in_the_audit_and_what_changes_nothing_is_not() {
     let gone = "a = false; a = false (world=x); track staff = mod";
     assert_eq!(of(6), line("permission.group.delete", "group mod", gone, "track staff = "));
     assert_eq!(of(7).0, "permission.import");
-    assert!(of(7).1.contains("a file") && of(7).3.contains("users: 0 added, 0 changed, 0 removed, 1 unchanged"), "{:?}", of(7));
+    assert!(of(7).1.contains("a file") && of(7).3.contains("users: 1 added, 0 changed, 0 removed, 1 unchanged"), "{:?}", of(7));
     assert!(audit.iter().all(|record| record.who == "anyone" && record.replica == "replica"), "{audit:#?}");
 }
