@@ -199,6 +199,28 @@ async fn tracks_lead_up_and_down_and_a_revision_protects() {
     assert_eq!(json(&cli, "track list").await, json!([]));
 }
 
+/// Each sets what it was told to, on top of what the others did.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_set_at_the_same_moment_are_all_set() {
+    let (_replica, cli, _folder) = alone().await;
+    let set = async |key: usize| ok(&cli, &format!("settings set static-contexts.k{key}=v")).await;
+    tokio::join!(set(0), set(1), set(2), set(3), set(4), set(5));
+    let settings = json(&cli, "settings show").await;
+    for key in 0..6 {
+        assert_eq!(settings[format!("static-contexts.k{key}")], "v", "{settings}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_told_where_it_is() {
+    let (_replica, cli, _folder) = alone().await;
+    ok(&cli, "group create g1").await;
+    ok(&cli, &format!("user {ADA} parent add g1 --context world=lobby")).await;
+    let ran = run(&cli, &format!("user {ADA} parent remove g1"), 1).await;
+    assert!(ran.stderr.contains("no group.g1 in these contexts; there is one: world=lobby"), "{ran:?}");
+    ok(&cli, &format!("user {ADA} parent remove g1 --context world=lobby")).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_have_the_names_of_luckperms() {
     let (_replica, cli, _folder) = alone().await;

@@ -4,7 +4,7 @@ use moonbridge_permissions::Settings;
 use moonbridge_proto::permission_settings::{pairs, set};
 use moonbridge_proto::v1;
 use serde_json::{Map, Value};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::super::Session;
 use crate::args::Format;
@@ -13,26 +13,41 @@ use crate::control::refused;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Listing};
 
+/// So often settings are set that others get in the way of.
+const TRIES: usize = 10;
+
 /// Runs a verb.
 pub(super) async fn run(mut session: Session, verb: SettingsVerb) -> Outcome {
-    let stored = session.permissions.get_permission_settings(v1::GetPermissionSettingsRequest {}).await;
     let settings = match verb {
-        SettingsVerb::Show => stored.map_err(refused)?.into_inner(),
-        SettingsVerb::Set { settings: changes } => {
-            let (expected, settings) = match stored {
-                Ok(stored) => (Some(stored.get_ref().clone()), stored.into_inner()),
-                Err(status) if status.code() == Code::DataLoss => {
-                    output::note("the settings that are stored cannot be read: those that are not set now are the defaults again");
-                    (None, (&Settings::default()).into())
-                }
-                Err(status) => return Err(refused(status)),
-            };
-            let settings = Some(changed(settings, &changes).map_err(Failure::usage)?);
-            let request = v1::SetPermissionSettingsRequest { settings, expected };
-            session.permissions.set_permission_settings(request).await.map_err(refused)?.into_inner()
-        }
+        SettingsVerb::Show => stored(&mut session).await.map_err(refused)?,
+        SettingsVerb::Set { settings: changes } => set_on_what_is_there(&mut session, &changes).await?,
     };
     print(&settings, session.output)
+}
+
+async fn stored(session: &mut Session) -> Result<v1::PermissionSettings, Status> {
+    Ok(session.permissions.get_permission_settings(v1::GetPermissionSettingsRequest {}).await?.into_inner())
+}
+
+/// Sets these keys and leaves the others as they are, also if somebody else sets one of them at the same moment.
+async fn set_on_what_is_there(session: &mut Session, changes: &[(String, String)]) -> Outcome<v1::PermissionSettings> {
+    let mut tries = 1;
+    loop {
+        let (expected, settings) = match stored(session).await {
+            Ok(stored) => (Some(stored.clone()), stored),
+            Err(status) if status.code() == Code::DataLoss => {
+                output::note("the settings that are stored cannot be read: those that are not set now are the defaults again");
+                (None, (&Settings::default()).into())
+            }
+            Err(status) => return Err(refused(status)),
+        };
+        let settings = Some(changed(settings, changes).map_err(Failure::usage)?);
+        let request = v1::SetPermissionSettingsRequest { settings, expected };
+        match session.permissions.set_permission_settings(request).await {
+            Err(status) if status.code() == Code::Aborted && tries < TRIES => tries += 1,
+            answer => return Ok(answer.map_err(refused)?.into_inner()),
+        }
+    }
 }
 
 fn print(settings: &v1::PermissionSettings, format: Format) -> Outcome {
