@@ -49,6 +49,8 @@ const LIMITS: Limits = Limits { unpacked: 512 << 20, yaml: 16 << 20, ratio: 500,
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// How an export begins in UTF-16, which editors on Windows write: with the mark or without.
+const UTF_16: [&[u8]; 4] = [b"\xff\xfe", b"\xfe\xff", b"{\0", b"\0{"];
 /// So much is looked at for what it is.
 const START: u64 = 4096;
 
@@ -64,6 +66,9 @@ fn content(mut source: impl Read, format: Option<ImportFormat>, limits: &Limits)
     let mut start = beginning(&mut bounded, START)?;
     if start.starts_with(BYTE_ORDER_MARK) {
         start.drain(..BYTE_ORDER_MARK.len());
+    }
+    if UTF_16.iter().any(|begins| start.starts_with(begins)) {
+        return Err("it is in UTF-16: save it as UTF-8".to_owned());
     }
     let Some(first) = start.iter().copied().find(|byte| !byte.is_ascii_whitespace()) else {
         return Err("it is empty".to_owned());
@@ -131,6 +136,9 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
+/// flate2's words for what is no gzip.
+const WRONG_HEADER: &str = "invalid gzip header";
+
 /// What gzip stands for.
 struct Unpacked<'a, R> {
     decoder: MultiGzDecoder<Counted<R>>,
@@ -140,7 +148,13 @@ struct Unpacked<'a, R> {
 
 impl<R: Read> Read for Unpacked<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.decoder.read(buffer)?;
+        // The header that is wrong is of what follows, once something was unpacked.
+        let read = self.decoder.read(buffer).map_err(|error| match self.count {
+            1.. if error.to_string() == WRONG_HEADER => {
+                io::Error::other("after the end of what is compressed there are other bytes; copy it again")
+            }
+            _ => error,
+        })?;
         self.count += read as u64;
         let packed = self.decoder.get_ref().count;
         if self.count > self.limits.ratio_from && self.count / self.limits.ratio > packed {

@@ -60,6 +60,8 @@ async fn the_audit_says_what_the_command_changed() {
         |records: Vec<Value>| records.iter().map(|record| record["what"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>();
     // Of `up` itself, newest first.
     assert_eq!(kinds(audit(&[]).await), ["backend.restrict", "route.set", "backend.set"]);
+    let none = up.cli.run(&["audit", "--what", "nope"]).await.ended(1);
+    assert!(none.stderr.contains("what: expected backend, permission"), "{none:?}");
     assert_eq!(kinds(audit(&["--what", "backend", "--since", "1h", "--who", "configured"]).await), ["backend.restrict", "backend.set"]);
     assert_eq!(kinds(audit(&["--target", "route *"]).await), ["route.set"]);
     assert!(audit(&["--since", "2100-01-01"]).await.is_empty());

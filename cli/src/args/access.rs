@@ -15,7 +15,7 @@ pub(crate) enum TokenVerb {
     /// As a file for --token-file (or a node's token_file): moonbridge token create ci --role viewer > ci.token
     Create {
         /// Its name, which the audit shows: 1 to 64 of a-z, 0-9, '.', '_', '-'.
-        #[arg(value_parser = values::backend_name)]
+        #[arg(value_parser = values::token_name)]
         name: String,
         /// What its holder may do.
         #[arg(long, value_enum)]

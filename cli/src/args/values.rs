@@ -117,6 +117,15 @@ pub(super) fn session_server(text: &str) -> Result<BaseUrl, String> {
 
 /// The name of a backend, as the control plane will take it.
 pub(super) fn backend_name(text: &str) -> Result<String, String> {
+    name("backend", text)
+}
+
+/// The name of a token, as the control plane will take it.
+pub(super) fn token_name(text: &str) -> Result<String, String> {
+    name("token", text)
+}
+
+fn name(of: &str, text: &str) -> Result<String, String> {
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let valid = (1..=64).contains(&text.len())
         && text.bytes().all(|byte| good(byte) || b"._-".contains(&byte))
@@ -124,7 +133,7 @@ pub(super) fn backend_name(text: &str) -> Result<String, String> {
     if valid {
         Ok(text.to_owned())
     } else {
-        Err("expected a backend's name: 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit".to_owned())
+        Err(format!("expected a {of}'s name: 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit"))
     }
 }
 
@@ -227,6 +236,13 @@ mod tests {
         for bad in ["lobby", "=a:1", "Lobby=a:1", "-x=a:1", "lobby=a"] {
             assert!(named_backend(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told_what_it_would_be_of() {
+        assert_eq!(token_name("ci-2").as_deref(), Ok("ci-2"));
+        assert!(token_name("../x").unwrap_err().starts_with("expected a token's name"));
+        assert!(backend_name("../x").unwrap_err().starts_with("expected a backend's name"));
     }
 
     #[test]

@@ -95,7 +95,9 @@ fn damaged_gzip_is_told_from_what_it_unpacks_to() {
         let problem = problem(&damaged);
         assert!(problem.starts_with("the compressed file is damaged (") || problem.contains("ends too soon"), "{place}: {problem}");
     }
-    assert!(problem(&[&whole[..], b"more than a header"].concat()).contains("damaged"));
+    for more in [&b"more than a header"[..], b"\0\0\0\0\0\0\0\0\0\0\0\0"] {
+        assert_eq!(problem(&[&whole[..], more].concat()), "after the end of what is compressed there are other bytes; copy it again");
+    }
     assert!(problem(b"\x1f\x8bnothing of gzip").contains("damaged"));
 }
 
@@ -168,6 +170,18 @@ fn what_is_something_else_is_refused() {
         assert!(problem.contains(says), "{problem}");
     }
     assert_eq!(problem(&gzip(b"")), "it is empty");
+}
+
+#[test]
+fn utf_16_is_told() {
+    for mark in ["\u{feff}", ""] {
+        let units = || mark.encode_utf16().chain("{}".encode_utf16());
+        let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+        for bytes in [&little, &big, &gzip(&little)] {
+            assert_eq!(problem(bytes), "it is in UTF-16: save it as UTF-8", "{bytes:?}");
+        }
+    }
 }
 
 #[test]
