@@ -129,10 +129,16 @@ impl Process {
         }
     }
 
-    /// Waits for its end and returns the exit code (128 and the signal, if one ended it).
+    /// Waits for its end and returns the exit code (128 and the signal, if one ended it). By then all that it has said has been read.
     pub async fn ended(&mut self, within: Duration) -> i32 {
         use std::os::unix::process::ExitStatusExt as _;
-        match tokio::time::timeout(within, self.child.wait()).await {
+        let ended = async {
+            let status = self.child.wait().await;
+            // Unless a child of its own keeps its output open.
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.find_line(&mut 0, |_| None::<()>)).await;
+            status
+        };
+        match tokio::time::timeout(within, ended).await {
             Ok(Ok(status)) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
             Ok(Err(error)) => panic!("{} cannot be waited for: {error}", self.name),
             Err(_) => panic!("{} did not end within {within:?}:\n{}", self.name, self.log()),
