@@ -8,6 +8,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod admin;
+mod attempts;
 mod audit;
 mod auth;
 mod commands;

@@ -2,13 +2,13 @@
 //! at once never undo each other. Every one writes the resources' revision key as well (see [`keys`]).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use moonbridge_proto::snapshot::{Backend, MAX_ROUTE_BACKENDS, Route, Settings, Snapshot};
 use moonbridge_proto::v1;
 use prost::Message;
 use tonic::Status;
 
+use crate::attempts::Attempts;
 use crate::audit::{self, describe};
 use crate::auth::Caller;
 use crate::follow::list_all;
@@ -16,10 +16,7 @@ use crate::keys;
 use crate::replica::Replica;
 use crate::snapshots::{self, snapshot_of};
 use crate::status;
-use crate::store::{Change, Committed, Compare, Entry, MAX_OPERATIONS, Store, Txn};
-
-/// So often a change is tried that others get in the way of.
-const ATTEMPTS: u32 = 20;
+use crate::store::{Change, Compare, Entry, MAX_OPERATIONS, Store};
 
 // Each backend of a route is a compare of the transaction that sets it, beside those of the route and the revision.
 const _: () = assert!(MAX_ROUTE_BACKENDS + 2 <= MAX_OPERATIONS);
@@ -33,35 +30,15 @@ struct Plan<T> {
     value: T,
 }
 
-/// The attempts of one change.
-struct Attempts<'a> {
-    replica: &'a Replica,
-    caller: &'a Caller,
-    made: u32,
-}
-
-impl<'a> Attempts<'a> {
-    fn new(replica: &'a Replica, caller: &'a Caller) -> Self {
-        Self { replica, caller, made: 0 }
-    }
-
+impl Attempts<'_> {
     /// Makes the planned change; `None` if somebody got in between and it has to be planned anew.
-    async fn commit<T>(&mut self, plan: Plan<T>) -> Result<Option<T>, Status> {
+    async fn make<T>(&mut self, plan: Plan<T>) -> Result<Option<T>, Status> {
         let Plan { compares, mut changes, entry, value } = plan;
         if changes.is_empty() {
             return Ok(Some(value));
         }
         changes.push(Change::Put { key: keys::RESOURCES_REVISION.to_owned(), value: Vec::new(), lease: 0 });
-        changes.push(entry.change(self.caller, &self.replica.name));
-        if let Committed::Yes(_) = self.replica.store.txn(Txn { compares, changes }).await.map_err(status::change)? {
-            return Ok(Some(value));
-        }
-        self.made += 1;
-        if self.made == ATTEMPTS {
-            return Err(Status::aborted("others keep changing the same resources: try again"));
-        }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..=5 << self.made.min(5)))).await;
-        Ok(None)
+        Ok(self.attempt(compares, changes, entry).await?.map(|_| value))
     }
 }
 
@@ -79,8 +56,8 @@ pub(crate) async fn backend(store: &dyn Store, name: &str) -> Result<Option<v1::
     }
 }
 
-/// Adds or replaces a backend; with `keep_marks` one that is there stays drained and restricted as it is. Where it is to have a token
-/// and none is given, the one it has stays.
+/// Adds or replaces a backend; with `keep_marks` one that is there stays drained and restricted, and its plugin channel on or off, as it
+/// is. Where it is to have a token and none is given, the one it has stays.
 pub(crate) async fn set_backend(replica: &Replica, caller: &Caller, given: &v1::Backend, keep_marks: bool) -> Result<v1::Backend, Status> {
     let keeps_token = given.forwarding() == v1::Forwarding::Bungeeguard && given.forwarding_token.is_empty();
     let valid = |backend: v1::Backend| Backend::try_from(backend).map_err(|mistakes| invalid("backend", mistakes));
@@ -90,7 +67,7 @@ pub(crate) async fn set_backend(replica: &Replica, caller: &Caller, given: &v1::
         false => given.clone(),
     })?;
     let key = keys::backend(&backend.name);
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = Attempts::new(replica, caller, "resources");
     loop {
         let old = replica.store.get(&key).await.map_err(status::store)?;
         // One that cannot be read is replaced.
@@ -104,7 +81,7 @@ pub(crate) async fn set_backend(replica: &Replica, caller: &Caller, given: &v1::
             (new.drained, new.restricted, new.plugin_channel_off) = (known.drained, known.restricted, known.plugin_channel_off);
         }
         let entry = describe::backend("backend.set", &new.name, known.as_ref(), Some(&new));
-        if let Some(value) = attempts.commit(replace(&key, old.as_ref(), new, entry)).await? {
+        if let Some(value) = attempts.make(replace(&key, old.as_ref(), new, entry)).await? {
             return Ok(value);
         }
     }
@@ -135,14 +112,14 @@ async fn mark_backend(
     mark: impl Fn(&mut v1::Backend),
 ) -> Result<v1::Backend, Status> {
     let key = keys::backend(name);
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = Attempts::new(replica, caller, "resources");
     loop {
         let old = replica.store.get(&key).await.map_err(status::store)?.ok_or_else(|| no_backend(name))?;
         let known: v1::Backend = decode(&old)?;
         let mut new = known.clone();
         mark(&mut new);
         let entry = describe::backend(what, name, Some(&known), Some(&new));
-        if let Some(value) = attempts.commit(replace(&key, Some(&old), new, entry)).await? {
+        if let Some(value) = attempts.make(replace(&key, Some(&old), new, entry)).await? {
             return Ok(value);
         }
     }
@@ -150,7 +127,7 @@ async fn mark_backend(
 
 /// Removes a backend; with `force` from the routes too, without it only if no route names it.
 pub(crate) async fn remove_backend(replica: &Replica, caller: &Caller, name: &str, force: bool) -> Result<(), Status> {
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = Attempts::new(replica, caller, "resources");
     loop {
         let (entries, _) = list_all(&*replica.store, keys::RESOURCES).await.map_err(status::store)?;
         let key = keys::backend(name);
@@ -191,8 +168,8 @@ pub(crate) async fn remove_backend(replica: &Replica, caller: &Caller, name: &st
         }
         // No resource at all has changed since the listing.
         let revision = entries.iter().find(|entry| entry.key == keys::RESOURCES_REVISION);
-        let compares = vec![unchanged(keys::RESOURCES_REVISION, revision)];
-        if let Some(value) = attempts.commit(Plan { compares, changes, entry: record, value: () }).await? {
+        let compares = vec![Compare::unchanged(keys::RESOURCES_REVISION, revision)];
+        if let Some(value) = attempts.make(Plan { compares, changes, entry: record, value: () }).await? {
             return Ok(value);
         }
     }
@@ -202,7 +179,7 @@ pub(crate) async fn remove_backend(replica: &Replica, caller: &Caller, name: &st
 pub(crate) async fn set_route(replica: &Replica, caller: &Caller, route: &Route) -> Result<v1::Route, Status> {
     let names: BTreeSet<&str> = route.backends.iter().map(String::as_str).collect();
     let key = keys::route(&route.host);
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = Attempts::new(replica, caller, "resources");
     loop {
         for name in &names {
             if replica.store.get(&keys::backend(name)).await.map_err(status::store)?.is_none() {
@@ -219,7 +196,7 @@ pub(crate) async fn set_route(replica: &Replica, caller: &Caller, route: &Route)
         let entry = describe::route("route.set", &route.host, known.as_ref(), Some(&new));
         let mut plan = replace(&key, old.as_ref(), new, entry);
         plan.compares.extend(names.iter().map(|name| Compare::Present(keys::backend(name))));
-        if let Some(value) = attempts.commit(plan).await? {
+        if let Some(value) = attempts.make(plan).await? {
             return Ok(value);
         }
     }
@@ -228,13 +205,13 @@ pub(crate) async fn set_route(replica: &Replica, caller: &Caller, route: &Route)
 /// Removes a route.
 pub(crate) async fn remove_route(replica: &Replica, caller: &Caller, host: &str) -> Result<(), Status> {
     let key = keys::route(host);
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = Attempts::new(replica, caller, "resources");
     loop {
         let old = replica.store.get(&key).await.map_err(status::store)?;
         let old = old.ok_or_else(|| Status::not_found(format!("there is no route {host:?}: see `moonbridge route list`")))?;
         let entry = describe::route("route.remove", host, decode(&old).ok().as_ref(), None);
-        let (compares, changes) = (vec![unchanged(&key, Some(&old))], vec![Change::Delete(key.clone())]);
-        if let Some(value) = attempts.commit(Plan { compares, changes, entry, value: () }).await? {
+        let (compares, changes) = (vec![Compare::unchanged(&key, Some(&old))], vec![Change::Delete(key.clone())]);
+        if let Some(value) = attempts.make(Plan { compares, changes, entry, value: () }).await? {
             return Ok(value);
         }
     }
@@ -248,14 +225,14 @@ pub(crate) async fn settings(store: &dyn Store) -> Result<v1::Settings, Status> 
 
 /// Changes the settings: `edit` gets them as they are.
 pub(crate) async fn change_settings(replica: &Replica, caller: &Caller, edit: impl Fn(&mut v1::Settings)) -> Result<v1::Settings, Status> {
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = Attempts::new(replica, caller, "resources");
     loop {
         let old = replica.store.get(keys::SETTINGS).await.map_err(status::store)?;
         let known = old.as_ref().map_or_else(|| Ok(v1::Settings::from(&Settings::default())), decode)?;
         let mut new = known.clone();
         edit(&mut new);
         let entry = describe::settings(&known, &new);
-        if let Some(value) = attempts.commit(replace(keys::SETTINGS, old.as_ref(), new, entry)).await? {
+        if let Some(value) = attempts.make(replace(keys::SETTINGS, old.as_ref(), new, entry)).await? {
             return Ok(value);
         }
     }
@@ -268,14 +245,7 @@ fn replace<T: Message>(key: &str, old: Option<&Entry>, new: T, entry: audit::Ent
         Some(old) if old.value == value => Vec::new(),
         _ => vec![Change::Put { key: key.to_owned(), value, lease: 0 }],
     };
-    Plan { compares: vec![unchanged(key, old)], changes, entry, value: new }
-}
-
-fn unchanged(key: &str, entry: Option<&Entry>) -> Compare {
-    match entry {
-        Some(entry) => Compare::Modified(key.to_owned(), entry.modified),
-        None => Compare::Absent(key.to_owned()),
-    }
+    Plan { compares: vec![Compare::unchanged(key, old)], changes, entry, value: new }
 }
 
 fn decode<T: Message + Default>(entry: &Entry) -> Result<T, Status> {

@@ -67,6 +67,17 @@ pub enum Compare {
     Present(String),
 }
 
+impl Compare {
+    /// That a key is as it was read: `None`, not there.
+    #[must_use]
+    pub fn unchanged(key: &str, entry: Option<&Entry>) -> Self {
+        match entry {
+            Some(entry) => Self::Modified(key.to_owned(), entry.modified),
+            None => Self::Absent(key.to_owned()),
+        }
+    }
+}
+
 /// A change of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {

@@ -1,22 +1,19 @@
 //! Making a change: one transaction that compares what it was decided on, with the record of the audit in it, tried again when somebody
 //! else got in between.
 
-use std::time::Duration;
-
 use prost::Message;
 use tonic::Status;
 
 use super::head::{Head, decode, entry_at};
 use super::{journal, unreadable};
+use crate::attempts::Attempts;
 use crate::audit;
 use crate::auth::Caller;
 use crate::keys;
 use crate::replica::Replica;
 use crate::status;
-use crate::store::{Change, Committed, Compare, Entry, MAX_BYTES, StoreRevision, Txn};
+use crate::store::{Change, Compare, Entry, MAX_BYTES, StoreRevision};
 
-/// So often a change is tried that others get in the way of.
-const ATTEMPTS: u32 = 20;
 /// The largest record that is stored; the rest of a transaction is for keys and the audit.
 pub(super) const MAX_RECORD: usize = MAX_BYTES - (384 << 10);
 /// Groups that one call may name as new parents, or a track have: each is a compare.
@@ -33,18 +30,12 @@ pub(super) struct Plan {
     pub(super) entry: audit::Entry,
 }
 
-/// The attempts of one change, and who makes it.
-pub(super) struct Attempts<'a> {
-    replica: &'a Replica,
-    caller: &'a Caller,
-    made: u32,
+/// The attempts of a change of permissions.
+pub(super) fn attempts<'a>(replica: &'a Replica, caller: &'a Caller) -> Attempts<'a> {
+    Attempts::new(replica, caller, "permissions")
 }
 
-impl<'a> Attempts<'a> {
-    pub(super) fn new(replica: &'a Replica, caller: &'a Caller) -> Self {
-        Self { replica, caller, made: 0 }
-    }
-
+impl Attempts<'_> {
     /// Makes a change that was planned under this head, and gives its revision; `None` if it has to be planned anew.
     pub(super) async fn commit(&mut self, head: &Head, plan: Plan) -> Result<Option<StoreRevision>, Status> {
         let Plan { mut compares, mut changes, moves_snapshot, entry } = plan;
@@ -53,16 +44,7 @@ impl<'a> Attempts<'a> {
         if moves_snapshot {
             changes.push(put(keys::RESOURCES_REVISION.to_owned(), Vec::new()));
         }
-        changes.push(entry.change(self.caller, &self.replica.name));
-        if let Committed::Yes(revision) = self.replica.store.txn(Txn { compares, changes }).await.map_err(status::change)? {
-            return Ok(Some(revision));
-        }
-        self.made += 1;
-        if self.made == ATTEMPTS {
-            return Err(Status::aborted("others keep changing the same permissions: try again"));
-        }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..=5 << self.made.min(5)))).await;
-        Ok(None)
+        self.attempt(compares, changes, entry).await
     }
 }
 

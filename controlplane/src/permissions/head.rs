@@ -28,21 +28,13 @@ impl Head {
 
     /// That it is still the head.
     pub(super) fn unchanged(&self) -> Compare {
-        unchanged(keys::PERMISSION_HEAD, self.entry.as_ref())
+        Compare::unchanged(keys::PERMISSION_HEAD, self.entry.as_ref())
     }
 }
 
 /// The generation that a head names.
 pub(super) fn generation(entry: &Entry) -> Result<String, StoreError> {
     decode::<v1::PermissionHead>(entry).map(|head| head.generation)
-}
-
-/// That a key is as it was read.
-pub(super) fn unchanged(key: &str, entry: Option<&Entry>) -> Compare {
-    match entry {
-        Some(entry) => Compare::Modified(key.to_owned(), entry.modified),
-        None => Compare::Absent(key.to_owned()),
-    }
 }
 
 /// An entry as of a revision (`None`: of the newest), and the revision that it is as of.

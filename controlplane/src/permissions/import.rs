@@ -28,14 +28,14 @@ use self::received::Received;
 use self::report::Report;
 use super::bounds::Size;
 use super::commit::{MAX_RECORD, put};
-use super::head::{self, Head, decode, unchanged};
+use super::head::{self, Head, decode};
 use super::journal::Journal;
 use super::pages::Users;
 use super::unreadable;
 use crate::audit;
 use crate::auth::Access;
 use crate::replica::Replica;
-use crate::store::{Committed, Store, StoreError, StoreRevision, Txn};
+use crate::store::{Committed, Compare, Store, StoreError, StoreRevision, Txn};
 use crate::{keys, status};
 
 /// So often an import is made anew when what it is made of cannot be told any more.
@@ -93,7 +93,7 @@ async fn write(
         };
         let value = v1::PermissionHead { generation: generation.name().to_owned() }.encode_to_vec();
         let txn = Txn {
-            compares: vec![head.unchanged(), unchanged(keys::PERMISSIONS_REVISION, seen.as_ref()), generation.goes_on()],
+            compares: vec![head.unchanged(), Compare::unchanged(keys::PERMISSIONS_REVISION, seen.as_ref()), generation.goes_on()],
             changes: vec![
                 put(keys::PERMISSION_HEAD.to_owned(), value),
                 put(keys::PERMISSIONS_REVISION.to_owned(), Vec::new()),

@@ -9,7 +9,7 @@ use tonic::Status;
 use uuid::Uuid;
 
 use super::commit::put;
-use super::head::{Head, decode, entry_at, unchanged};
+use super::head::{Head, decode, entry_at};
 use super::journal;
 use crate::keys;
 use crate::replica::Replica;
@@ -116,7 +116,7 @@ pub(crate) async fn saw_player(store: &dyn Store, name: &str, uuid: Uuid) -> Res
         let is_known = entry.as_ref().is_some_and(|entry| Uuid::try_parse_ascii(&entry.value).ok() == Some(uuid));
         let user_key = keys::permission_user(&head.generation, uuid);
         let (stored, _) = entry_at(store, &user_key, Some(head.revision)).await?;
-        let mut compares = vec![head.unchanged(), unchanged(&key, entry.as_ref()), unchanged(&user_key, stored.as_ref())];
+        let mut compares = vec![head.unchanged(), Compare::unchanged(&key, entry.as_ref()), Compare::unchanged(&user_key, stored.as_ref())];
         let mut changes = Vec::new();
         if !is_known {
             changes.push(put(key.clone(), uuid.to_string().into_bytes()));

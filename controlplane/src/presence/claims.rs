@@ -110,7 +110,7 @@ impl Attachment {
                 return Ok(Claimed::Displaced);
             }
             let held = [store.get(&claims[0]).await?, store.get(&claims[1]).await?];
-            let mut compares: Vec<_> = claims.iter().zip(&held).map(|(key, entry)| unchanged(key, entry.as_ref())).collect();
+            let mut compares: Vec<_> = claims.iter().zip(&held).map(|(key, entry)| Compare::unchanged(key, entry.as_ref())).collect();
             let mut changes = Vec::new();
             let mut after = BTreeSet::new();
             let mut is_earlier = false;
@@ -188,13 +188,6 @@ async fn holder_of(store: &dyn Store, name: &str) -> Result<Option<Holder>, Atta
 fn others(held: &[Option<Entry>; 2], own: &str) -> BTreeSet<String> {
     let names = held.iter().flatten().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
     names.filter(|name| name != own).collect()
-}
-
-fn unchanged(key: &str, entry: Option<&Entry>) -> Compare {
-    match entry {
-        Some(entry) => Compare::Modified(key.to_owned(), entry.modified),
-        None => Compare::Absent(key.to_owned()),
-    }
 }
 
 fn is_later(other: &v1::Session, than: &v1::Session) -> bool {

@@ -12,9 +12,9 @@ use tonic::Status;
 use super::{current_settings, groups_exist, name, no_group, now};
 use crate::auth::Caller;
 use crate::permissions::bounds;
-use crate::permissions::commit::{Attempts, Plan, expect, put, put_record};
+use crate::permissions::commit::{Plan, attempts, expect, put, put_record};
 use crate::permissions::edits;
-use crate::permissions::head::{self, Head, unchanged};
+use crate::permissions::head::{self, Head};
 use crate::permissions::unreadable;
 use crate::replica::Replica;
 use crate::store::{Change, Compare, Entry, MAX_OPERATIONS, StoreRevision};
@@ -28,7 +28,7 @@ pub(in crate::permissions) async fn change_group(
 ) -> Result<v1::PermissionGroupState, Status> {
     let edits = edits::read(&request.edits, true, &current_settings(replica))?;
     let name = name("name", &request.name)?;
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let at = Stored::read(replica, &name).await?;
         if at.entry.is_none() && name != DEFAULT_GROUP {
@@ -42,7 +42,7 @@ pub(in crate::permissions) async fn change_group(
             return Ok(state(&at.group(nodes)?, at.entry.map_or(0, |entry| entry.modified)));
         }
         let mut compares = at.checked_parents(&nodes).await?;
-        compares.push(unchanged(&at.key, at.entry.as_ref()));
+        compares.push(Compare::unchanged(&at.key, at.entry.as_ref()));
         let (before, after) = at.difference(&nodes);
         let group = at.group(nodes)?;
         let record = v1::PermissionGroup::from(&group);
@@ -62,7 +62,7 @@ pub(in crate::permissions) async fn create_group(
     request: v1::CreateGroupRequest,
 ) -> Result<v1::PermissionGroupState, Status> {
     let name = name("name", &request.name)?;
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let at = Stored::read(replica, &name).await?;
         if at.entry.is_some() {
@@ -93,7 +93,7 @@ pub(in crate::permissions) async fn delete_group(
              clear default`)",
         ));
     }
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let at = Stored::read(replica, &name).await?;
         let entry = at.entry.as_ref().ok_or_else(|| no_group(&name))?;
@@ -122,7 +122,7 @@ pub(in crate::permissions) async fn delete_group(
             )));
         }
         // No track has come to have it since.
-        let compares = vec![unchanged(&at.key, at.entry.as_ref()), at.resources_unchanged().await?];
+        let compares = vec![Compare::unchanged(&at.key, at.entry.as_ref()), at.resources_unchanged().await?];
         let entry = audit::Entry { what: "permission.group.delete", target: at.shown(), before, after };
         if attempts.commit(&at.head, Plan { compares, changes, moves_snapshot: true, entry }).await?.is_some() {
             return Ok(v1::DeleteGroupResponse {});
@@ -213,7 +213,7 @@ impl<'a> Stored<'a> {
     async fn resources_unchanged(&self) -> Result<Compare, Status> {
         let (entry, _) =
             head::entry_at(&*self.replica.store, keys::RESOURCES_REVISION, Some(self.head.revision)).await.map_err(status::store)?;
-        Ok(unchanged(keys::RESOURCES_REVISION, entry.as_ref()))
+        Ok(Compare::unchanged(keys::RESOURCES_REVISION, entry.as_ref()))
     }
 }
 

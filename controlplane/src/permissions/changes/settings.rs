@@ -6,12 +6,12 @@ use moonbridge_proto::v1;
 use tonic::Status;
 
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, put_record};
-use crate::permissions::head::{Head, entry_at, unchanged};
+use crate::permissions::commit::{Plan, attempts, put_record};
+use crate::permissions::head::{Head, entry_at};
 use crate::permissions::unreadable;
 use crate::replica::Replica;
 use crate::resources::invalid;
-use crate::store::Entry;
+use crate::store::{Compare, Entry};
 use crate::{audit, keys, status};
 
 pub(in crate::permissions) async fn set_settings(
@@ -24,7 +24,7 @@ pub(in crate::permissions) async fn set_settings(
     let expected = request.expected.as_ref().map(Settings::try_from).transpose().map_err(|mistakes| invalid("expected", mistakes))?;
     let raw = v1::PermissionSettings::from(&settings);
     let (key, target) = (keys::PERMISSION_SETTINGS, "permission settings");
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let (before, entry) = stored(replica, &head, key).await?;
@@ -39,7 +39,7 @@ pub(in crate::permissions) async fn set_settings(
         let (was, is) = difference(before.as_ref(), &settings);
         let changes = vec![put_record(key, &raw, target, 0)?];
         let entry_now = audit::Entry { what: "permission.settings.set", target: target.to_owned(), before: was, after: is };
-        let compares = vec![unchanged(key, entry.as_ref())];
+        let compares = vec![Compare::unchanged(key, entry.as_ref())];
         if attempts.commit(&head, Plan { compares, changes, moves_snapshot: true, entry: entry_now }).await?.is_some() {
             return Ok(raw);
         }

@@ -7,12 +7,12 @@ use tonic::Status;
 use super::{groups_exist, name, no_track};
 use crate::auth::Caller;
 use crate::permissions::bounds;
-use crate::permissions::commit::{Attempts, Plan, expect, put_record};
-use crate::permissions::head::{Head, decode, entry_at, unchanged};
+use crate::permissions::commit::{Plan, attempts, expect, put_record};
+use crate::permissions::head::{Head, decode, entry_at};
 use crate::permissions::unreadable;
 use crate::replica::Replica;
 use crate::resources::invalid;
-use crate::store::{Change, Entry};
+use crate::store::{Change, Compare, Entry};
 use crate::{audit, keys, status};
 
 /// Adds or replaces a track. Its groups must exist.
@@ -24,7 +24,7 @@ pub(in crate::permissions) async fn set_track(
     let raw = request.track.ok_or_else(|| Status::invalid_argument("track: missing"))?;
     let track = Track::try_from(&raw).map_err(|mistakes| invalid("track", mistakes))?;
     let (target, raw) = (format!("track {}", track.name()), v1::PermissionTrack::from(&track));
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let key = keys::permission_track(&head.generation, track.name());
@@ -38,7 +38,7 @@ pub(in crate::permissions) async fn set_track(
         }
         let because = format!("the {target} would have");
         let mut compares = groups_exist(&*replica.store, &head, track.groups().iter().map(|group| &**group), &because).await?;
-        compares.push(unchanged(&key, entry.as_ref()));
+        compares.push(Compare::unchanged(&key, entry.as_ref()));
         bounds::check(replica, &target, entry.as_ref(), &raw)?;
         let changes = vec![put_record(&key, &raw, &target, 0)?];
         let before = entry.as_ref().map(|_| before(stored.as_ref())).into_iter().collect();
@@ -57,7 +57,7 @@ pub(in crate::permissions) async fn delete_track(
 ) -> Result<v1::DeleteTrackResponse, Status> {
     let name = name("name", &request.name)?;
     let target = format!("track {name}");
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let head = Head::read(&*replica.store).await.map_err(status::store)?;
         let key = keys::permission_track(&head.generation, &name);
@@ -66,7 +66,7 @@ pub(in crate::permissions) async fn delete_track(
             return Err(no_track(&name));
         }
         expect(&target, request.expected_revision, entry.as_ref())?;
-        let (compares, changes) = (vec![unchanged(&key, entry.as_ref())], vec![Change::Delete(key)]);
+        let (compares, changes) = (vec![Compare::unchanged(&key, entry.as_ref())], vec![Change::Delete(key)]);
         let entry = audit::Entry {
             what: "permission.track.delete",
             target: target.clone(),

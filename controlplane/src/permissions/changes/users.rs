@@ -9,10 +9,11 @@ use moonbridge_proto::v1;
 use tonic::Status;
 
 use super::{current_settings, groups_exist, no_track, now};
+use crate::attempts::Attempts;
 use crate::auth::Caller;
-use crate::permissions::commit::{Attempts, Plan, expect, put_record};
+use crate::permissions::commit::{Plan, attempts, expect, put_record};
 use crate::permissions::edits;
-use crate::permissions::head::{self, Head, unchanged};
+use crate::permissions::head::{self, Head};
 use crate::permissions::players::{self, Player};
 use crate::permissions::unreadable;
 use crate::replica::Replica;
@@ -27,7 +28,7 @@ pub(in crate::permissions) async fn change_user(
 ) -> Result<v1::PermissionUserState, Status> {
     let edits = edits::read(&request.edits, false, &current_settings(replica))?;
     let player = players::find(replica, &request.player).await?;
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let at = Stored::read(replica, &player).await?;
         at.readable_unless(edits::begin_anew(&edits))?;
@@ -56,7 +57,7 @@ pub(in crate::permissions) async fn promote(
         false => (Direction::Promote, "permission.user.promote"),
         true => (Direction::Demote, "permission.user.demote"),
     };
-    let mut attempts = Attempts::new(replica, caller);
+    let mut attempts = attempts(replica, caller);
     loop {
         let at = Stored::read(replica, &player).await?;
         at.readable_unless(false)?;
@@ -66,7 +67,7 @@ pub(in crate::permissions) async fn promote(
         let groups = groups_of(replica, &at.head, &track).await?;
         let mut after = at.user.clone();
         let moved = step(&mut after, &track, &groups, &contexts, direction, now()).map_err(|error| refused(&error, &at.shown()))?;
-        let mut compares = vec![unchanged(&key, track_entry.as_ref())];
+        let mut compares = vec![Compare::unchanged(&key, track_entry.as_ref())];
         if let Some(to) = moved.to.as_deref().filter(|to| *to != DEFAULT_GROUP) {
             compares.push(Compare::Present(keys::permission_group(&at.head.generation, to)));
         }
@@ -155,7 +156,7 @@ impl<'a> Stored<'a> {
         let before = self.user.username.as_deref();
         let (index, changes) =
             players::index(&*self.replica.store, &self.head, self.player.uuid, before, name).await.map_err(status::store)?;
-        compares.push(unchanged(&self.key, self.entry.as_ref()));
+        compares.push(Compare::unchanged(&self.key, self.entry.as_ref()));
         compares.extend(index);
         let changes = changes.into_iter().chain([change]).collect();
         let mut entry = recorded(what, format!("user {}", self.player.shown(after.username.as_deref())), &self.user, &after);
