@@ -16,7 +16,7 @@ use crate::store::{Change, Compare, Entry, MAX_BYTES, StoreRevision};
 
 /// The largest record that is stored; the rest of a transaction is for keys and the audit.
 pub(super) const MAX_RECORD: usize = MAX_BYTES - (384 << 10);
-/// Groups that one call may name as new parents, or a track have: each is a compare.
+/// Groups that one call may name as new parents: each is a compare.
 pub(super) const MAX_GROUPS: usize = 100;
 
 /// A change, decided on something that may have changed meanwhile.
