@@ -13,7 +13,7 @@
 // the handshake's host carries as BungeeCord writes it (the token is taken out of the properties, as BungeeGuard does), login {conn,name,uuid}, joined {conn,name},
 // chat {conn,name,text}, said {conn,text}: what the command chat wrote, keep_alive_sent {conn,id}, keep_alive {conn,id,known}, plugin {conn,channel,hex}, packet {conn,name,params},
 // completing {conn,name,text}: a Tab Complete, bungee_cord {conn,name,values}: what a plugin reads on that channel, see bungeecord.js, written {hex},
-// already_connected {conn,name}: `once` had to refuse, raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}; with fml those in forge.js.
+// already_connected {conn,name}: `once` had to refuse, set {}: the command has been done, raw…, end {conn,name,joined,unanswered,reason}, error {conn?,message}; with fml those in forge.js.
 // Commands, to the player `name` or to all: chat {text}, kick {reason}, packet {name: of the packet,player,params}, raw {hex}, bytes {hex},
 // plugin {channel,hex}, bungee_cord {player,calls}: what a plugin writes on that channel, write {calls}: only shows the bytes, complete {player,matches}: an
 // answer to a Tab Complete, asked for or not, tab {name,online}, pause_keep_alive, resume_keep_alive, drop (close without a word), set {options}, stop_listening, quit.
@@ -210,7 +210,10 @@ serve({
   pause_keep_alive: () => { keepAlives = false },
   resume_keep_alive: () => { keepAlives = true },
   drop: () => { for (const client of connections.values()) client.socket.destroy() },
-  set: line => Object.assign(own, line.options),
+  set: line => {
+    Object.assign(own, line.options)
+    emit('set', {})
+  },
   stop_listening: () => server.socketServer.close(),
   quit: () => process.exit(0)
 }, own.lifetime)

@@ -199,6 +199,8 @@ pub enum Served {
     Written {
         hex: String,
     },
+    /// The command `set` has been done: from here on its options hold.
+    Set {},
     /// A Tab Complete has come.
     Completing {
         conn: u32,
@@ -327,6 +329,19 @@ impl Backend {
         let port =
             backend.expect("its port", |served: &Served| if let Served::Listening { port } = served { Some(*port) } else { None }).await;
         (backend, port)
+    }
+
+    /// Changes options of a running backend, and waits until they hold.
+    pub async fn set(&mut self, options: Value) {
+        let set = |served: &Served| matches!(served, Served::Set {});
+        let before = self.all().iter().filter(|served| set(served)).count();
+        self.command("set", json!({ "options": options })).await;
+        let mut done = 0;
+        self.eventually("its options changed", |served| {
+            done += usize::from(set(served));
+            (done > before).then_some(())
+        })
+        .await;
     }
 
     /// Waits until this player is in its world; returns the connection's number.

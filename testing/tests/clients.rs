@@ -36,7 +36,7 @@ async fn meet(backend: Kind, player: Kind, protocol: i32) {
     assert_eq!(player.kicked().await, ("bye".to_owned(), "play".to_owned()));
     player.end().await;
     backend.left("Alice").await;
-    backend.command("set", json!({ "options": { "refuse": "full" } })).await;
+    backend.set(json!({ "refuse": "full" })).await;
     let mut refused = Player::join(Kind::Npm, port, "Bob", json!({}));
     assert_eq!(refused.kicked().await, ("full".to_owned(), "login".to_owned()));
     refused.end().await;

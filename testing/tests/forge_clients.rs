@@ -191,7 +191,7 @@ async fn servers_that_stop() {
         let (mut backend, port) = serve(json!({ "fml": { "mods": mods(), "stall": place } })).await;
         for how in ["stalled", "closed"] {
             if how == "closed" {
-                backend.command("set", json!({ "options": { "fml": { "mods": mods(), "close": place } } })).await;
+                backend.set(json!({ "fml": { "mods": mods(), "close": place } })).await;
             }
             let mut alice = Player::join(Kind::Npm, port, "Alice", json!({ "fml": { "mods": mods() } }));
             backend

@@ -165,13 +165,13 @@ async fn candidates_that_stop() {
         .into_iter()
         .chain([json!({ "reject": "not today" })])
     {
-        net.backends[1].command("set", json!({ "options": { "fml": fml(fault.clone()) } })).await;
+        net.backends[1].set(json!({ "fml": fml(fault.clone()) })).await;
         let refused = net.up.cli.run(&["transfer", "start", "Alice", "--to", "two"]).await;
         assert_eq!(refused.code, 1, "{fault}: {refused:?}");
         net.plays(&mut alice, 0).await;
     }
     assert_eq!(ids_and_resets(&alice).1, 0);
-    net.backends[1].command("set", json!({ "options": { "fml": fml(json!({})) } })).await;
+    net.backends[1].set(json!({ "fml": fml(json!({})) })).await;
     net.moves(&mut alice, 1, "two").await;
 }
 

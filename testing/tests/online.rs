@@ -147,7 +147,7 @@ async fn reads(player: Kind) {
     kicked.end().await;
 
     for refusing in [&mut one, &mut two] {
-        refusing.command("set", json!({ "options": { "refuse": "members only" } })).await;
+        refusing.set(json!({ "refuse": "members only" })).await;
     }
     let mut refused = Player::join(player, port, "Bob", sessions.online(&bob));
     let (reason, phase) = refused.kicked().await;

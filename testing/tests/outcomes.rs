@@ -61,18 +61,18 @@ async fn a_transfer_that_cannot_be_leaves_the_player_where_it_is() {
     assert!(nobody.said().contains("Nobody"), "{nobody:?}");
     net.unmoved("after the refusals").await;
 
-    net.two.command("set", json!({ "options": { "refuse": "members only" } })).await;
+    net.two.set(json!({ "refuse": "members only" })).await;
     let ran = refused(&net.up, "two", "login_refused").await;
     assert!(ran.said().contains("members only"), "{ran:?}");
     for (place, reason) in [("login", "candidate_closed"), ("success", "candidate_closed")] {
-        net.two.command("set", json!({ "options": { "refuse": null, "close": place } })).await;
+        net.two.set(json!({ "refuse": null, "close": place })).await;
         refused(&net.up, "two", reason).await;
     }
     for place in ["accept", "login", "success"] {
-        net.two.command("set", json!({ "options": { "close": null, "garbage": place } })).await;
+        net.two.set(json!({ "close": null, "garbage": place })).await;
         refused(&net.up, "two", "backend_garbage").await;
     }
-    net.two.command("set", json!({ "options": { "garbage": null } })).await;
+    net.two.set(json!({ "garbage": null })).await;
     net.unmoved("after the bad candidates").await;
 
     let (_socket, dead) = dead_port();
@@ -332,7 +332,7 @@ async fn a_kicked_player_falls_back_and_reads_why() {
     net.player.end().await;
 
     // Where the other refuses, the reason shown is that of the kick as well.
-    net.two.command("set", json!({ "options": { "refuse": "not open yet" } })).await;
+    net.two.set(json!({ "refuse": "not open yet" })).await;
     let mut bob = Player::join(Kind::Npm, net.up.listen.port(), "Bob", json!({}));
     bob.in_world().await;
     net.one.joined("Bob").await;

@@ -192,6 +192,10 @@ def main():
         factory.listener = port
         emit("listening", port=port.getHost().port)
 
+    def change(line):
+        OWN.update(line["options"])
+        emit("set")
+
     reactor.callWhenRunning(listen)
     serve(
         {
@@ -205,7 +209,7 @@ def main():
             "pause_keep_alive": lambda line: keep_alives(False),
             "resume_keep_alive": lambda line: keep_alives(True),
             "drop": drop,
-            "set": lambda line: OWN.update(line["options"]),
+            "set": change,
             "stop_listening": lambda line: factory.listener.stopListening(),
             "quit": lambda line: reactor.stop(),
         },

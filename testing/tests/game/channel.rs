@@ -184,11 +184,15 @@ async fn what_is_forwarded_reaches_each_backend_once() {
     }
     // Over which of its connections the arena gets one, and so in which order, is the network's choice.
     let wanted = ["All", "Online", "Arena", "Player", "Last"].map(|channel| json!([channel, binary]));
-    while messages(&stage.arena).len() < wanted.len() {
-        stage.arena.expect("all messages", |served| matches!(served, Served::BungeeCord { .. }).then_some(())).await;
-    }
     let place = |message: &Value| wanted.iter().position(|wanted| wanted == message);
-    let mut came = messages(&stage.arena);
+    let mut came = Vec::new();
+    while came.len() < wanted.len() {
+        let message = |served: &Served| match served {
+            Served::BungeeCord { values, .. } => Some(Value::from(values.clone())),
+            _ => None,
+        };
+        came.push(stage.arena.expect("all messages", message).await);
+    }
     came.sort_by_key(place);
     assert_eq!(came, wanted);
 

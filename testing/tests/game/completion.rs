@@ -96,7 +96,7 @@ async fn a_backend_that_is_slow_or_never_answers_keeps_no_player_from_the_nodes_
     stage.arena.expect("her settings", |served| matches!(served, Served::Settings { .. }).then_some(())).await;
     let before = alice.all().iter().filter(|seen| matches!(seen, Seen::Completed { .. })).count();
     assert!((2..=3).contains(&before), "{}", alice.log());
-    stage.arena.command("set", json!({ "options": { "commands": ["/hurry"] } })).await;
+    stage.arena.set(json!({ "commands": ["/hurry"] })).await;
     alice.command("complete", json!({ "text": "/hur" })).await;
     let merged = |seen: &Seen| matches!(seen, Seen::Completed { matches } if matches == &["/hurry"]).then_some(());
     alice.expect("the new backend's words", merged).await;
