@@ -16,3 +16,4 @@ pub mod processes;
 pub mod relay;
 pub mod report;
 pub mod ticks;
+pub mod trace;
