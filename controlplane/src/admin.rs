@@ -90,6 +90,10 @@ impl AdminService for Admin {
         players::message_player(&self.0, &caller(&request), request.into_inner()).await.map(Response::new)
     }
 
+    async fn record_session(&self, request: Request<v1::RecordSessionRequest>) -> Answer<v1::Command> {
+        players::record_session(&self.0, &caller(&request), request.into_inner()).await.map(Response::new)
+    }
+
     async fn start_transfers(&self, request: Request<v1::StartTransfersRequest>) -> Answer<v1::StartTransfersResponse> {
         transfers::start(&self.0, &caller(&request), request.into_inner()).await.map(Response::new)
     }

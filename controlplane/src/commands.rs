@@ -90,6 +90,11 @@ pub(crate) fn reported(update: &v1::CommandUpdate) -> Option<Step> {
         result.reason.truncate(result.reason.floor_char_boundary(64));
         result.detail.truncate(result.detail.floor_char_boundary(MAX_DETAIL));
         result.phases.truncate(MAX_PHASES);
+        if let Some(recording) = &mut result.recording {
+            recording.file.truncate(recording.file.floor_char_boundary(MAX_DETAIL));
+            recording.node.truncate(recording.node.floor_char_boundary(64));
+            recording.ended.truncate(recording.ended.floor_char_boundary(64));
+        }
         result
     };
     match update.state() {

@@ -57,6 +57,8 @@ pub struct Config {
     pub forge: Forge,
     /// What players can ask of the node in the game.
     pub commands: Commands,
+    /// A folder for recordings of sessions; without one none are made.
+    pub recordings: Option<PathBuf>,
     /// Where traces go.
     pub telemetry: Telemetry,
 }
@@ -186,6 +188,10 @@ impl Config {
         if let Some(tls) = &self.control_tls {
             mistakes.extend(tls.check_files("control_tls"));
         }
+        if let Some(folder) = self.recordings.as_ref().filter(|folder| !folder.is_dir()) {
+            let problem = format!("{} is no folder: make it, so that the node's user may write there", folder.display());
+            mistakes.push(ConfigError { field: "recordings".to_owned(), problem });
+        }
         let languages = self.commands.read_languages().unwrap_or_else(|found| {
             mistakes.extend(found);
             Languages::built_in(&self.commands.language)
@@ -225,6 +231,7 @@ impl Config {
             set(&mut config.forge.shown_mods, fields.parsed("shown_mods"));
         });
         fields.table("commands", |fields| config.commands.read(fields));
+        config.recordings = fields.path("recordings");
         config.telemetry.otlp_endpoint = fields.table("telemetry", telemetry::read).flatten();
         config.check_control(&mut fields);
         fields.finish()?;
@@ -321,6 +328,7 @@ impl Default for Config {
             limits: Limits::default(),
             forge: Forge { skip_equal_handshakes: true, strict_mods: true, shown_mods: ShownMods::Backends },
             commands: Commands::default(),
+            recordings: None,
             telemetry: Telemetry::default(),
         }
     }
@@ -389,6 +397,7 @@ mod tests {
             workers = 3
             encrypt_together = false
             admit_without_control = false
+            recordings = "/var/lib/moonbridge/recordings"
             [timeouts]
             handshake = "1s"
             login = "2s"
@@ -465,6 +474,7 @@ mod tests {
         assert_eq!(config.control.len(), 2);
         assert_eq!(config.control_tls.and_then(|tls| tls.domain).as_deref(), Some("cp"));
         assert_eq!(config.token_file, Some(PathBuf::from("/etc/moonbridge/token")));
+        assert_eq!(config.recordings, Some(PathBuf::from("/var/lib/moonbridge/recordings")));
         assert_eq!((config.timeouts, config.limits), (timeouts, limits));
         assert_eq!(config.forge, Forge { skip_equal_handshakes: false, strict_mods: false, shown_mods: ShownMods::None });
         assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4317"));

@@ -18,6 +18,7 @@ mod mod_info;
 mod network;
 pub mod node;
 pub mod permissions;
+pub mod recording;
 pub mod registry;
 mod relay;
 mod report;
@@ -77,6 +78,7 @@ pub async fn run(mut config: Config, shutdown: CancellationToken, ready: oneshot
     if timeout(drain, sessions.wait()).await.is_err() {
         tracing::warn!(left = sessions.len(), "sessions did not end in time and are cut off");
     }
+    node.recordings.empty().await;
     control.await?;
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::metrics::Tally;
 use crate::mod_info::ModInfos;
 use crate::network::Network;
 use crate::permissions::Rules;
+use crate::recording::Places;
 use crate::registry::Registry;
 
 /// A node: what its listeners, sessions and control client share. Readers never lock.
@@ -44,6 +45,8 @@ pub struct Node {
     pub(crate) transfer_budget: Arc<Semaphore>,
     /// What Forge backends say of their mods.
     pub(crate) mod_infos: ModInfos,
+    /// Room for recordings of its sessions.
+    pub(crate) recordings: Places,
     /// What became of its connections.
     pub(crate) tally: Arc<Tally>,
 }
@@ -67,6 +70,7 @@ impl Node {
             drained: AtomicBool::new(false),
             shutdown,
             mod_infos: ModInfos::default(),
+            recordings: Places::default(),
             tally: Arc::default(),
         }
     }

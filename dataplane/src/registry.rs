@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::permissions::{Known, Permissions, Slot};
+use crate::recording::Recording;
 use deliver::OnBackends;
 
 pub use deliver::Delivered;
@@ -48,6 +49,13 @@ pub enum SessionCommand {
         /// The permission.
         permission: String,
         /// Gets the answer.
+        reply: oneshot::Sender<Outcome>,
+    },
+    /// Tell sizes and times of its frames.
+    Record {
+        /// To whom.
+        recording: Recording,
+        /// Gets whether it does.
         reply: oneshot::Sender<Outcome>,
     },
     /// Take what a session elsewhere has for the player or its backend.

@@ -13,6 +13,9 @@ pub mod token;
 /// fits a packet, and a batch of commands a transaction of the store.
 pub const MAX_TEXT: usize = 4_096;
 
+/// The longest time that a session's frames are recorded, in seconds.
+pub const MAX_RECORDING_SECONDS: u32 = 600;
+
 /// The generated types and services of package `moonbridge.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod v1 {

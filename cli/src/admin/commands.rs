@@ -56,6 +56,7 @@ pub(super) fn row(command: &v1::Command) -> [Value; 5] {
         Some(Action::Message(_)) => "message",
         Some(Action::Drain(_)) => "drain",
         Some(Action::Check(_)) => "check",
+        Some(Action::Record(_)) => "record",
         None => "unknown",
     };
     let result = command.result.clone().unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use moonbridge_proto::MAX_TEXT;
 use moonbridge_proto::v1::{self, command::Action};
+use moonbridge_proto::{MAX_RECORDING_SECONDS, MAX_TEXT};
 use prost::Message;
 use tonic::Status;
 
@@ -77,6 +77,31 @@ pub(super) async fn message_player(replica: &Replica, caller: &Caller, request: 
     carry_out(replica, &session.node_id, Action::Message(action), &request.traceparent).await
 }
 
+/// Returns when the command is made: it lasts for minutes.
+pub(super) async fn record_session(replica: &Replica, caller: &Caller, request: v1::RecordSessionRequest) -> Result<v1::Command, Status> {
+    if !(1..=MAX_RECORDING_SECONDS).contains(&request.seconds) {
+        return Err(Status::invalid_argument(format!("seconds: expected 1 to {MAX_RECORDING_SECONDS}, got {}", request.seconds)));
+    }
+    let session = match session(replica, &request.session).await? {
+        Some(session) => session,
+        None => online(replica, &request.session).await?,
+    };
+    tracing::info!(by = %caller.name, player = session.player, session = session.id, seconds = request.seconds, "session to be recorded");
+    let action = v1::RecordAction { session_id: session.id, player: session.player, seconds: request.seconds };
+    let deadline = Duration::from_secs(request.seconds.into()) + DEADLINE;
+    create(replica, &session.node_id, Action::Record(action), "", deadline).await
+}
+
+/// The session with this id, if it is one's.
+async fn session(replica: &Replica, id: &str) -> Result<Option<v1::Session>, Status> {
+    if uuid::Uuid::try_parse(id).is_err() {
+        return Ok(None);
+    }
+    let (entries, _) = list_all(&*replica.store, keys::SESSIONS).await.map_err(status::store)?;
+    let mut sessions = entries.iter().filter_map(|entry| v1::Session::decode(&*entry.value).ok());
+    Ok(sessions.find(|session| session.id == id && is_shown(session)))
+}
+
 pub(crate) async fn online(replica: &Replica, player: &str) -> Result<v1::Session, Status> {
     status::bounded("player", player, 64)?;
     let wanted = [player.to_owned()];
@@ -89,18 +114,24 @@ pub(crate) async fn online(replica: &Replica, player: &str) -> Result<v1::Sessio
 
 /// Makes a command and waits for its end, wherever its node is attached.
 pub(crate) async fn carry_out(replica: &Replica, node: &str, action: Action, traceparent: &str) -> Result<v1::Command, Status> {
-    let traceparent = checked_traceparent(traceparent)?;
-    let command = commands::new(node, action, "cli", traceparent, DEADLINE, commands::now_ms());
-    let lost = commands::create(&*replica.store, &replica.commands, std::slice::from_ref(&command)).await.map_err(status::change)?;
-    if !lost.is_empty() {
-        return Err(Status::failed_precondition(format!("the node {node} has just gone: see `moonbridge node list`")));
-    }
+    let command = create(replica, node, action, traceparent, DEADLINE).await?;
     let id = command.id.clone();
     tokio::select! {
         outcome = sweeper::outcome(&*replica.store, &replica.commands, command) => outcome.map_err(status::change),
         () = replica.shutdown.cancelled() => {
             Err(Status::unavailable(format!("this replica is shutting down; the command {id} goes on: ask another for its outcome")))
         }
+    }
+}
+
+async fn create(replica: &Replica, node: &str, action: Action, traceparent: &str, deadline: Duration) -> Result<v1::Command, Status> {
+    let traceparent = checked_traceparent(traceparent)?;
+    let command = commands::new(node, action, "cli", traceparent, deadline, commands::now_ms());
+    let lost = commands::create(&*replica.store, &replica.commands, std::slice::from_ref(&command)).await.map_err(status::change)?;
+    if lost.is_empty() {
+        Ok(command)
+    } else {
+        Err(Status::failed_precondition(format!("the node {node} has just gone: see `moonbridge node list`")))
     }
 }
 

@@ -35,10 +35,11 @@ pub(super) async fn list(replica: &Replica, request: v1::ListCommandsRequest) ->
         Some(Action::Message(_)) => "message",
         Some(Action::Drain(_)) => "drain",
         Some(Action::Check(_)) => "check",
+        Some(Action::Record(_)) => "record",
         None => "",
     };
-    if !["", "transfer", "kick", "message", "drain", "check"].contains(&request.kind.as_str()) {
-        let problem = format!("kind: expected transfer, kick, message, drain, check or nothing, got {:?}", request.kind);
+    if !["", "transfer", "kick", "message", "drain", "check", "record"].contains(&request.kind.as_str()) {
+        let problem = format!("kind: expected transfer, kick, message, drain, check, record or nothing, got {:?}", request.kind);
         return Err(Status::invalid_argument(problem));
     }
     let keep = |command: &v1::Command| request.kind.is_empty() || kind(command) == request.kind;

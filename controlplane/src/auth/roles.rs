@@ -31,6 +31,7 @@ const NEEDED: &[(&str, Role)] = &[
     ("/moonbridge.v1.AdminService/KickPlayer", Operator),
     ("/moonbridge.v1.AdminService/MessagePlayer", Operator),
     ("/moonbridge.v1.AdminService/StartTransfers", Operator),
+    ("/moonbridge.v1.AdminService/RecordSession", Operator),
     // It only looks, but leaves the record of a command behind.
     ("/moonbridge.v1.PermissionService/CheckSession", Operator),
     // Everything else: what the network is, and who may change it.

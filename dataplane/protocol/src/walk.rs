@@ -116,6 +116,11 @@ impl Walker {
         self.passing == 0
     }
 
+    /// Bytes of a frame being cut through that are still to come.
+    pub fn passing(&self) -> usize {
+        self.passing
+    }
+
     /// Walks `buffer`, which begins where the last walk's `consumed` ended.
     ///
     /// # Errors

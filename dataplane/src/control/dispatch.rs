@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{Future, FutureExt};
-use moonbridge_proto::MAX_TEXT;
 use moonbridge_proto::v1::{self, command::Action};
+use moonbridge_proto::{MAX_RECORDING_SECONDS, MAX_TEXT};
 use moonbridge_protocol::text::Text;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::node::Node;
+use crate::recording;
 use crate::registry::{Outcome, SessionCommand, Undeliverable};
 
 /// A command that runs: gives its id and outcome.
@@ -60,6 +61,7 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
         Some(Action::Check(check)) if check.permission.len() <= MAX_TEXT => {
             (check.session_id, SessionCommand::Check { permission: check.permission, reply })
         }
+        Some(Action::Record(record)) => return dispatch_recording(node, command.id.clone(), &record),
         Some(Action::Kick(_) | Action::Message(_) | Action::Check(_)) => {
             return Dispatched::Ended(Outcome::failed("bad_command", format!("The text is longer than {MAX_TEXT} bytes.")));
         }
@@ -69,20 +71,30 @@ pub(super) fn dispatch(node: &Node, command: &v1::Command) -> Dispatched {
             return Dispatched::Ended(Outcome::failed("bad_command", detail));
         }
     };
-    let Ok(id) = Uuid::parse_str(&session) else {
-        return Dispatched::Ended(Outcome::failed("bad_command", format!("{session:?} is not a session id.")));
-    };
+    let Ok(id) = Uuid::parse_str(&session) else { return Dispatched::Ended(no_session_id(&session)) };
     match node.registry.command(&id, command_for_it) {
         Ok(()) => {
             let command = command.id.clone();
-            Dispatched::Running(Box::pin(outcome.map(move |outcome| (command, outcome.unwrap_or_else(|_| gone())))))
+            Dispatched::Running(Box::pin(outcome.map(move |outcome| (command, outcome.unwrap_or_else(|_| Undeliverable::Gone.into())))))
         }
-        Err((Undeliverable::Gone, _)) => Dispatched::Ended(gone()),
-        Err((Undeliverable::Busy, _)) => {
-            let detail = "Too many commands wait for this player's session. Try again when they have ended.".to_owned();
-            Dispatched::Ended(Outcome::failed("session_busy", detail))
-        }
+        Err((why, _)) => Dispatched::Ended(why.into()),
     }
+}
+
+fn dispatch_recording(node: &Node, command: String, record: &v1::RecordAction) -> Dispatched {
+    let Ok(id) = Uuid::parse_str(&record.session_id) else { return Dispatched::Ended(no_session_id(&record.session_id)) };
+    if !(1..=MAX_RECORDING_SECONDS).contains(&record.seconds) {
+        let detail = format!("A recording lasts 1 to {MAX_RECORDING_SECONDS} s, not {} s.", record.seconds);
+        return Dispatched::Ended(Outcome::failed("bad_command", detail));
+    }
+    match recording::record(node, id, Duration::from_secs(record.seconds.into())) {
+        Ok(outcome) => Dispatched::Running(Box::pin(outcome.map(move |outcome| (command, outcome)))),
+        Err(refused) => Dispatched::Ended(refused),
+    }
+}
+
+fn no_session_id(text: &str) -> Outcome {
+    Outcome::failed("bad_command", format!("{text:?} is not a session id."))
 }
 
 /// What a player that is kicked is shown.
@@ -100,6 +112,14 @@ fn set_drained(node: &Node, drained: bool) -> Outcome {
     Outcome::ok()
 }
 
-fn gone() -> Outcome {
-    Outcome::failed("session_gone", "The player left before this was done.".to_owned())
+impl From<Undeliverable> for Outcome {
+    fn from(why: Undeliverable) -> Self {
+        match why {
+            Undeliverable::Gone => Outcome::failed("session_gone", "The player left before this was done."),
+            Undeliverable::Busy => {
+                let detail = "Too many commands wait for this player's session. Try again when they have ended.";
+                Outcome::failed("session_busy", detail)
+            }
+        }
+    }
 }

@@ -14,13 +14,14 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use super::buffer::Buffer;
 use super::outlet::Outlet;
 use crate::cipher::Ciphers;
+use crate::recording::Tap;
 
 /// One socket of a session, or, to measure, anything else that bytes come from and go to.
 #[derive(Debug)]
 pub(crate) struct Link<R = OwnedReadHalf, W = OwnedWriteHalf> {
     read: R,
-    /// Boxed: an offline session does not pay for it.
-    decryptor: Option<Box<Decryptor>>,
+    /// Boxed: an offline session that is not recorded does not pay for it.
+    intake: Option<Box<Intake>>,
     /// Where in a frame what is read from this socket stands.
     pub(crate) walker: Walker,
     /// Read from the socket but not forwarded: the beginning of a frame, or (`unwalked`) frames not looked at yet.
@@ -30,6 +31,25 @@ pub(crate) struct Link<R = OwnedReadHalf, W = OwnedWriteHalf> {
     pub(crate) out: Outlet<W>,
     /// Something was read since [`Link::take_signs`].
     heard: bool,
+}
+
+/// What is done with bytes when they have been read.
+#[derive(Debug, Default)]
+struct Intake {
+    decryptor: Option<Decryptor>,
+    /// While the session is recorded.
+    tap: Option<Tap>,
+}
+
+impl Intake {
+    fn take_in(&mut self, bytes: &mut [u8]) {
+        if let Some(decryptor) = &mut self.decryptor {
+            decryptor.decrypt(bytes);
+        }
+        if self.tap.as_mut().is_some_and(|tap| !tap.read(bytes)) {
+            self.tap = None;
+        }
+    }
 }
 
 /// Whether a link is alive, seen over some time.
@@ -45,11 +65,14 @@ impl Link {
     /// A link over this socket, of which `read` has been read (and decrypted) already.
     pub(crate) fn new(stream: TcpStream, read: &[u8], ciphers: Option<Ciphers>) -> Link {
         let (read_half, write_half) = stream.into_split();
-        let (out, decryptor) = match ciphers {
+        let (out, intake) = match ciphers {
             None => (Outlet::plain(write_half), None),
-            Some(Ciphers { encryptor, decryptor }) => (Outlet::encrypted(write_half, encryptor), Some(Box::new(decryptor))),
+            Some(Ciphers { encryptor, decryptor }) => {
+                let intake = Intake { decryptor: Some(decryptor), tap: None };
+                (Outlet::encrypted(write_half, encryptor), Some(Box::new(intake)))
+            }
         };
-        let mut link = Link { decryptor, unwalked: !read.is_empty(), ..Link::over(read_half, out) };
+        let mut link = Link { intake, unwalked: !read.is_empty(), ..Link::over(read_half, out) };
         link.unread.write(|out| out.extend_from_slice(read));
         link
     }
@@ -74,7 +97,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
     /// A plain link over these halves.
     pub(crate) fn over(read: R, out: Outlet<W>) -> Link<R, W> {
         let (walker, unread) = (Walker::default(), Buffer::default());
-        Link { read, decryptor: None, walker, unread, unwalked: false, out, heard: true }
+        Link { read, intake: None, walker, unread, unwalked: false, out, heard: true }
     }
 
     /// What is read from.
@@ -93,8 +116,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
         }
         let mut buffer = ReadBuf::new(&mut space[waiting..]);
         ready!(Pin::new(&mut self.read).poll_read(cx, &mut buffer))?;
-        if let Some(decryptor) = &mut self.decryptor {
-            decryptor.decrypt(buffer.filled_mut());
+        if let Some(intake) = &mut self.intake {
+            intake.take_in(buffer.filled_mut());
         }
         let read = buffer.filled().len();
         if read == 0 {
@@ -111,6 +134,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
         if !(rest.is_empty() && self.unread.is_empty()) {
             self.unread.replace(rest);
         }
+    }
+
+    /// From here on the frames that come are recorded.
+    pub(crate) fn record(&mut self, mut tap: Tap) {
+        tap.begin(self.walker.passing(), self.unread.as_slice());
+        self.intake.get_or_insert_default().tap = Some(tap);
     }
 
     /// How many bytes wait to be walked.

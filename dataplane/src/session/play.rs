@@ -44,6 +44,7 @@ use crate::backend::Player;
 use crate::conn::{self, Conn};
 use crate::error::{Kind, Phase, SessionError, Side, hung_up};
 use crate::node::Node;
+use crate::recording::{Direction, Recording};
 use crate::registry::{Delivered, Outcome, Registration, SessionCommand};
 use crate::relay::Halt;
 use crate::relay::buffer::Buffer;
@@ -101,6 +102,8 @@ pub(crate) struct Play {
     naming: Option<completion::Naming>,
     /// What the current backend's plugins wait for.
     plugin_answers: plugin_channel::Answers,
+    /// If it is, or was, recorded.
+    recording: Option<Box<Recording>>,
     /// When play began, right after Login Success.
     began: Instant,
     /// When the clocks were last looked at.
@@ -206,6 +209,7 @@ impl Play {
             slowed: None,
             naming: None,
             plugin_answers: plugin_channel::Answers::default(),
+            recording: None,
             began: Instant::now(),
             looked: Instant::now(),
             timer: Box::pin(tokio::time::sleep(TICK)),
@@ -298,6 +302,10 @@ impl Play {
                 let _ = reply.send(self.check(&permission));
                 None
             }
+            SessionCommand::Record { recording, reply } => {
+                let _ = reply.send(self.record(recording));
+                None
+            }
             SessionCommand::Kick { reason, reply } => {
                 let _ = reply.send(Outcome::ok());
                 Some(End::told("kicked", reason))
@@ -318,6 +326,19 @@ impl Play {
                 None
             }
         }
+    }
+
+    /// From here on sizes and times of what comes are told to `recording`.
+    fn record(&mut self, recording: Recording) -> Outcome {
+        if self.recording.as_ref().is_some_and(|recording| !recording.is_over()) {
+            return Outcome::failed("already_recording", "This session is being recorded already. Try again when that has ended.");
+        }
+        self.player.record(recording.tap(Direction::Serverbound));
+        if let Some(current) = &mut self.current {
+            current.link.record(recording.tap(Direction::Clientbound));
+        }
+        self.recording = Some(Box::new(recording));
+        Outcome::ok()
     }
 
     /// Takes in what a session elsewhere has for the player or its backend's plugins.

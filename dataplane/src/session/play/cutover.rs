@@ -17,6 +17,7 @@ use super::state::State;
 use super::transfer::{Arrived, Cause};
 use super::{Current, Play, Quiet};
 use crate::backend::{Entered, Handshake, Held};
+use crate::recording::Direction;
 use crate::registry::Outcome;
 use crate::relay::link::Link;
 use crate::trace::Steps;
@@ -42,6 +43,9 @@ impl Play {
         let state = &mut self.state;
         let now = Instant::now();
         let mut link = conn.into_link();
+        if let Some(recording) = &self.recording {
+            link.record(recording.tap(Direction::Clientbound));
+        }
 
         let mut answers = Vec::new();
         state.change_backend(&mut answers);
