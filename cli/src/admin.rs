@@ -7,6 +7,7 @@ pub(crate) mod node;
 pub(crate) mod permission;
 pub(crate) mod player;
 pub(crate) mod route;
+pub(crate) mod session;
 pub(crate) mod token;
 pub(crate) mod transfer;
 

@@ -13,7 +13,7 @@ mod values;
 
 pub(crate) use access::{AuditArgs, RoleArg, TokenVerb};
 pub(crate) use admin::{
-    AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, StateArg, Switch, TransferVerb,
+    AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, SessionVerb, StateArg, Switch, TransferVerb,
 };
 pub(crate) use values::{HostPort, NamedBackend};
 
@@ -77,6 +77,15 @@ pub(crate) enum Command {
         /// What to do.
         #[command(subcommand)]
         verb: PlayerVerb,
+    },
+    /// What goes through a player's session.
+    Session {
+        /// How to reach the control plane, how to print.
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// What to do.
+        #[command(subcommand)]
+        verb: SessionVerb,
     },
     /// Move players between backends.
     Transfer {
@@ -165,6 +174,9 @@ pub(crate) struct UpArgs {
     /// Where the embedded store lives [default: `up` in the user's state directory].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// A folder that is there, for `session record` [default: no session can be recorded].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) recordings: Option<PathBuf>,
     /// Keep everything in this etcd instead of the embedded store.
     #[arg(long, value_name = "URL,...", value_delimiter = ',', conflicts_with = "data_dir", value_parser = values::etcd_url)]
     pub(crate) etcd: Vec<String>,

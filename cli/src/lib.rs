@@ -76,6 +76,7 @@ async fn run_async(command: Command) -> Outcome {
         Command::Backend { admin, verb } => with_session(&admin, async |session| admin::backend::run(session, verb).await).await,
         Command::Route { admin, verb } => with_session(&admin, async |session| admin::route::run(session, verb).await).await,
         Command::Player { admin, verb } => with_session(&admin, async |session| admin::player::run(session, verb).await).await,
+        Command::Session { admin, verb } => with_session(&admin, async |session| admin::session::run(session, verb).await).await,
         Command::Transfer { admin, verb } => with_session(&admin, async |session| admin::transfer::run(session, verb).await).await,
         Command::Permission { admin, verb } => with_session(&admin, async |session| admin::permission::run(session, verb).await).await,
         Command::Token { admin, verb } => with_session(&admin, async |session| admin::token::run(session, verb).await).await,

@@ -249,8 +249,10 @@ impl Node {
             listener: listener(args),
             control: vec![control.to_owned()],
             token: Some(token.to_owned()),
+            recordings: args.recordings.clone(),
             ..Default::default()
         };
+        config.check_files().map_err(|mistakes| Failure::usage(mistakes.to_string()))?;
         if let Some(url) = &args.session_server {
             config.session_server.url = url.clone();
         }

@@ -99,7 +99,7 @@ impl Recording {
     }
 
     /// Whether nothing more is written.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.state.over.load(Ordering::Relaxed)
     }
 }
@@ -108,7 +108,9 @@ impl Recording {
 pub(crate) fn record(node: &Node, session: Uuid, time: Duration) -> Result<impl Future<Output = Outcome> + Send + use<>, Outcome> {
     let Some(folder) = &node.config.recordings else {
         let name = &node.config.name;
-        let detail = format!("The node {name} does not record: set `recordings` in its configuration to a folder and restart it.");
+        let detail = format!(
+            "The node {name} does not record: give it a folder, `recordings` in dataplane.toml or `moonbridge up --recordings DIR`, and restart it."
+        );
         return Err(Outcome::failed("recordings_off", detail));
     };
     let Some(place) = node.recordings.take() else {

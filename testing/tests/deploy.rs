@@ -203,6 +203,8 @@ async fn every_unit_is_hardened_and_starts_a_real_subcommand() {
         let drain = moonbridge_dataplane::config::Config::default().timeouts.drain;
         assert!(Duration::from_secs(stop) > drain + Duration::from_secs(5), "{file}: a drain takes {drain:?}");
     }
+    let folder = &unit(&expected[0])["Service"]["StateDirectory"][0];
+    assert!(text("dataplane.toml").contains(&format!("recordings = \"/var/lib/{folder}\"")), "StateDirectory is the example's: {folder}");
     let store = controlplane("").expect("the defaults");
     assert_eq!(unit(&expected[1])["Service"]["StateDirectory"], ["moonbridge"]);
     assert!(store.contains("\"/var/lib/moonbridge\""), "StateDirectory is the default data_dir: {store}");

@@ -236,6 +236,19 @@ pub(crate) enum PlayerVerb {
     },
 }
 
+/// Verbs of `session`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionVerb {
+    /// Write sizes and times of its frames (nothing of what is in them) to a file on its node, wait, and say where that is.
+    Record {
+        /// Its id, or its player's name (any case) or UUID.
+        session: String,
+        /// For so long, in whole seconds (60s, 10m at most); shorter if the session ends, or the file has 64 MiB.
+        #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = values::duration)]
+        time: Duration,
+    },
+}
+
 /// Verbs of `transfer`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TransferVerb {

@@ -27,6 +27,11 @@ impl Tap {
         self.read(unread);
     }
 
+    /// What it tells, while that listens.
+    pub(crate) fn recording(&self) -> Option<&Recording> {
+        (!self.recording.is_over()).then_some(&self.recording)
+    }
+
     /// Takes in what was read. False: the recording is over.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> bool {
         let Recording { frames, began, state } = &self.recording;

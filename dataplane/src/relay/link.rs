@@ -14,7 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use super::buffer::Buffer;
 use super::outlet::Outlet;
 use crate::cipher::Ciphers;
-use crate::recording::Tap;
+use crate::recording::{Recording, Tap};
 
 /// One socket of a session, or, to measure, anything else that bytes come from and go to.
 #[derive(Debug)]
@@ -140,6 +140,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
     pub(crate) fn record(&mut self, mut tap: Tap) {
         tap.begin(self.walker.passing(), self.unread.as_slice());
         self.intake.get_or_insert_default().tap = Some(tap);
+    }
+
+    /// What the frames that come are told to, if they are recorded.
+    pub(crate) fn recording(&self) -> Option<&Recording> {
+        self.intake.as_ref()?.tap.as_ref()?.recording()
     }
 
     /// How many bytes wait to be walked.

@@ -102,8 +102,6 @@ pub(crate) struct Play {
     naming: Option<completion::Naming>,
     /// What the current backend's plugins wait for.
     plugin_answers: plugin_channel::Answers,
-    /// If it is, or was, recorded.
-    recording: Option<Box<Recording>>,
     /// When play began, right after Login Success.
     began: Instant,
     /// When the clocks were last looked at.
@@ -209,7 +207,6 @@ impl Play {
             slowed: None,
             naming: None,
             plugin_answers: plugin_channel::Answers::default(),
-            recording: None,
             began: Instant::now(),
             looked: Instant::now(),
             timer: Box::pin(tokio::time::sleep(TICK)),
@@ -330,14 +327,13 @@ impl Play {
 
     /// From here on sizes and times of what comes are told to `recording`.
     fn record(&mut self, recording: Recording) -> Outcome {
-        if self.recording.as_ref().is_some_and(|recording| !recording.is_over()) {
+        if self.player.recording().is_some() {
             return Outcome::failed("already_recording", "This session is being recorded already. Try again when that has ended.");
         }
         self.player.record(recording.tap(Direction::Serverbound));
         if let Some(current) = &mut self.current {
             current.link.record(recording.tap(Direction::Clientbound));
         }
-        self.recording = Some(Box::new(recording));
         Outcome::ok()
     }
 

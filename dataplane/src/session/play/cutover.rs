@@ -43,7 +43,7 @@ impl Play {
         let state = &mut self.state;
         let now = Instant::now();
         let mut link = conn.into_link();
-        if let Some(recording) = &self.recording {
+        if let Some(recording) = self.player.recording() {
             link.record(recording.tap(Direction::Clientbound));
         }
 
