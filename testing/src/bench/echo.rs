@@ -29,9 +29,9 @@ pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
 async fn connection(mut stream: TcpStream) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
     let (_, came) = login::backend(&mut stream).await?;
-    let mut echo = Echo { stream, buffer: came, start: 0, ready: 0, end: 0 };
-    echo.end = echo.buffer.len();
-    echo.buffer.resize(READ.max(echo.end), 0);
+    // Zeroed by the kernel, where it is used: thousands of players have one each.
+    let mut echo = Echo { stream, buffer: vec![0; READ.max(came.len())], start: 0, ready: 0, end: came.len() };
+    echo.buffer[..came.len()].copy_from_slice(&came);
     echo.walk()?;
     poll_fn(|cx| echo.poll(cx)).await
 }

@@ -23,10 +23,11 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// After a login that left `came`, with room for frames of `frame` bytes.
-    pub(super) fn new(came: Vec<u8>, decrypt: Decrypt, frame: usize) -> Incoming {
+    pub(super) fn new(came: &[u8], decrypt: Decrypt, frame: usize) -> Incoming {
         let end = came.len();
-        let mut buffer = came;
-        buffer.resize(READ.max(2 * frame).max(end), 0);
+        // Zeroed by the kernel, where it is used: hundreds of players have one each.
+        let mut buffer = vec![0; READ.max(2 * frame).max(end)];
+        buffer[..end].copy_from_slice(came);
         Incoming { buffer, at: 0, end, decrypt }
     }
 

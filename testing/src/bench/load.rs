@@ -18,6 +18,7 @@ use super::frames::Frames;
 use super::login;
 use super::measure::{Gauges, Usage};
 use super::player::Player;
+use super::probe::perf::Sampling;
 use super::ticks::{Beat, Watcher};
 use crate::session_server::SessionServer;
 
@@ -68,8 +69,10 @@ pub struct Measured {
     pub frames: u64,
     /// Nanoseconds from a frame's write to the read that brought it, or its echo.
     pub latency: Histogram<u64>,
-    /// CPU time and TCP segments in that time.
+    /// What it took in that time.
     pub usage: Usage,
+    /// The part of the proxy's CPU time in user mode, if it was sampled.
+    pub user_share: Option<f64>,
     /// What encrypting came to in about that time.
     pub cipher: Option<Cipher>,
     /// Frames checked over the whole phase, warm-up and end included.
@@ -133,6 +136,7 @@ pub async fn run(
         }
     }
 
+    let sampling = gauges.perf.zip(gauges.proxy).map(|(perf, proxy)| perf.start(proxy, load.warmup + load.duration)).transpose()?;
     undisturbed(&mut running, sleep(load.warmup)).await?;
     let cipher = undisturbed(&mut running, cipher(gauges)).await??;
     let (before, usage, start) = (shared.frames.get(), gauges.read()?, Instant::now());
@@ -156,8 +160,9 @@ pub async fn run(
     });
     last.await.map_err(|_| anyhow!("the last echoes did not come within {LAST_ECHOES:?}")).flatten()?;
     ensure!(frames > 0, "not one frame came");
+    let user_share = sampling.map(Sampling::user_share).transpose()?;
     let latency = shared.latency.borrow().clone();
-    Ok(Measured { elapsed, frames, latency, usage, cipher, checked })
+    Ok(Measured { elapsed, frames, latency, usage, user_share, cipher, checked })
 }
 
 async fn cipher(gauges: &Gauges<'_>) -> anyhow::Result<Option<Cipher>> {

@@ -39,7 +39,7 @@ pub(super) struct Player {
 impl Player {
     pub(super) fn new(playing: Playing, frames: Frames, window: usize, burst: usize, shared: Rc<Shared>) -> Player {
         Player {
-            incoming: Incoming::new(playing.came, playing.decrypt, frames.whole()),
+            incoming: Incoming::new(&playing.came, playing.decrypt, frames.whole()),
             stream: playing.stream,
             encrypt: playing.encrypt,
             frames,

@@ -1,4 +1,4 @@
-//! A bare relay: the floor to compare a node with. It copies bytes both ways, one write a read, and does nothing else.
+//! A raw relay: what any proxy costs on this machine. It copies bytes both ways, one write a read, and does nothing else.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

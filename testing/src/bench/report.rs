@@ -1,35 +1,15 @@
 //! What is printed: a line (or a JSON object) a phase, then the summary.
 
-use std::fmt::Write as _;
+mod summary;
 
 use serde::Serialize;
 
 use super::load::{Load, Measured, Pace};
+use super::measure::tree::Spent;
+use super::path::Path;
+use super::probe::Probe;
 
-/// Which way the frames of a phase went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Path {
-    /// Player to backend.
-    Direct,
-    /// Through the node.
-    Proxied,
-    /// Through a node that encrypts each session alone (online mode).
-    Alone,
-    /// Through the bare relay.
-    Floor,
-}
-
-impl Path {
-    fn name(self) -> &'static str {
-        match self {
-            Path::Direct => "direct",
-            Path::Proxied => "proxied",
-            Path::Alone => "alone",
-            Path::Floor => "floor",
-        }
-    }
-}
+pub use self::summary::summary;
 
 /// A phase, as `--json` gives it.
 #[derive(Debug, Clone, Serialize)]
@@ -38,6 +18,8 @@ pub struct Phase {
     pub repeat: usize,
     /// Which way.
     pub path: Path,
+    /// What the phase was disturbed for, if it was: its other figures are not in the summary.
+    pub probe: Option<Probe>,
     /// Of the load.
     pub connections: usize,
     /// Bytes.
@@ -64,6 +46,16 @@ pub struct Phase {
     pub p99_us: f64,
     /// Nanoseconds of the proxy (its process alone; user and system) a frame; null where there is none.
     pub proxy_cpu_ns_per_frame: Option<f64>,
+    /// Those of them in user mode; null unless the phase was to find that out.
+    pub proxy_user_ns_per_frame: Option<f64>,
+    /// Times that the proxy allocated memory, a frame; null unless the phase was to find that out.
+    pub proxy_allocations_per_frame: Option<f64>,
+    /// Context switches of the proxy's threads, a frame, because they had to wait.
+    pub proxy_waits_per_frame: Option<f64>,
+    /// Context switches of the proxy's threads, a frame, because others were to run.
+    pub proxy_preemptions_per_frame: Option<f64>,
+    /// Resident memory of the proxy at the end, in KiB.
+    pub proxy_resident_kib: Option<u64>,
     /// TCP segments sent by the whole machine, acknowledgements included, a frame.
     pub tcp_segments_per_frame: f64,
     /// CPUs kept busy by the proxy.
@@ -93,10 +85,12 @@ pub struct Encryption {
 
 impl Phase {
     /// Puts what was measured into the units that are printed. `kernel` is [`cipher::alone`](super::cipher::alone).
-    pub fn new(repeat: usize, path: Path, load: &Load, measured: &Measured, kernel: f64) -> Self {
+    pub fn new(repeat: usize, path: Path, probe: Option<Probe>, load: &Load, measured: &Measured, kernel: f64) -> Self {
         let (seconds, frames) = (measured.elapsed.as_secs_f64(), measured.frames as f64);
         let quantile = |q| measured.latency.value_at_quantile(q) as f64 / 1000.0;
         let usage = &measured.usage;
+        let cpu = usage.proxy.map(|proxy| proxy.cpu.as_secs_f64() * 1e9 / frames);
+        let busy = |spent: Spent| spent.cpu.as_secs_f64() / seconds;
         let (window, ticks_per_second) = match load.pace {
             Pace::Window(window) => (Some(window), None),
             Pace::Ticks(a_second) => (None, Some(a_second)),
@@ -104,6 +98,7 @@ impl Phase {
         Phase {
             repeat,
             path,
+            probe,
             connections: load.connections,
             payload: load.payload,
             window,
@@ -116,11 +111,16 @@ impl Phase {
             p50_us: quantile(0.5),
             p95_us: quantile(0.95),
             p99_us: quantile(0.99),
-            proxy_cpu_ns_per_frame: usage.proxy.map(|cpu| cpu.as_secs_f64() * 1e9 / frames),
+            proxy_cpu_ns_per_frame: cpu,
+            proxy_user_ns_per_frame: cpu.zip(measured.user_share).map(|(cpu, share)| cpu * share),
+            proxy_allocations_per_frame: usage.allocations.map(|allocations| allocations as f64 / frames),
+            proxy_waits_per_frame: usage.proxy.map(|proxy| proxy.waits as f64 / frames),
+            proxy_preemptions_per_frame: usage.proxy.map(|proxy| proxy.preemptions as f64 / frames),
+            proxy_resident_kib: usage.proxy.map(|proxy| proxy.resident),
             tcp_segments_per_frame: usage.segments as f64 / frames,
-            proxy_cpus: usage.proxy.map(|cpu| cpu.as_secs_f64() / seconds),
-            backend_cpus: usage.backend.map(|cpu| cpu.as_secs_f64() / seconds),
-            client_cpus: usage.client.as_secs_f64() / seconds,
+            proxy_cpus: usage.proxy.map(busy),
+            backend_cpus: usage.backend.map(busy),
+            client_cpus: busy(usage.client),
             cipher: measured.cipher.map(|cipher| Encryption {
                 ns_per_byte: cipher.cost(),
                 kernel_ns_per_byte: kernel,
@@ -133,129 +133,44 @@ impl Phase {
 
     /// The phase in a line, under [`HEADER`].
     pub fn line(&self) -> String {
-        let cpu = self.proxy_cpu_ns_per_frame.map_or_else(|| "-".to_owned(), |cpu| format!("{cpu:.0}"));
-        let share = |cpus: Option<f64>| cpus.map_or_else(|| "-".to_owned(), |cpus| format!("{cpus:.2}"));
+        let or_dash = |figure: Option<f64>, decimals: usize| figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.decimals$}"));
+        let switches = self.proxy_waits_per_frame.zip(self.proxy_preemptions_per_frame).map(|(waits, preemptions)| waits + preemptions);
+        let found = match self.probe {
+            None => String::new(),
+            Some(Probe::UserPart) => format!("   {} ns/frame in user mode", or_dash(self.proxy_user_ns_per_frame, 1)),
+            Some(Probe::Allocations) => format!("   {} allocations/frame", or_dash(self.proxy_allocations_per_frame, 5)),
+        };
         let cipher = self.cipher.as_ref().map_or_else(String::new, |cipher| {
             let batches = cipher.batches.map(|count| count.to_string()).join("/");
             format!("   {:.2} ns/B ({:.2}), {:.1} streams, {batches}", cipher.ns_per_byte, cipher.kernel_ns_per_byte, cipher.streams)
         });
         format!(
-            "{:>6}  {:<7} {:>11.0} {:>9.1} {:>9.1} {:>9.1} {:>13} {:>10.4}   {:>5} {:>5} {:>5}{cipher}",
+            "{:>6}  {:<8} {:>11.0} {:>9.1} {:>9.1} {:>9.1} {:>12} {:>10.4} {:>14}   {:>5} {:>5} {:>5}{found}{cipher}",
             self.repeat,
-            self.path.name(),
+            self.path,
             self.frames_per_second,
             self.p50_us,
             self.p95_us,
             self.p99_us,
-            cpu,
+            or_dash(self.proxy_cpu_ns_per_frame, 1),
             self.tcp_segments_per_frame,
-            share(self.proxy_cpus),
-            share(self.backend_cpus),
-            share(Some(self.client_cpus)),
+            or_dash(switches, 4),
+            or_dash(self.proxy_cpus, 2),
+            or_dash(self.backend_cpus, 2),
+            or_dash(Some(self.client_cpus), 2),
         )
     }
 }
 
 /// The heads of [`Phase::line`]'s columns.
-pub const HEADER: &str =
-    "repeat  path       frames/s    p50 µs    p95 µs    p99 µs  CPU ns/frame segs/frame   busy CPUs: proxy, backend, players";
+pub const HEADER: &str = "repeat  path        frames/s    p50 µs    p95 µs    p99 µs CPU ns/frame segs/frame switches/frame   \
+                          busy CPUs: proxy, backend, players";
 
 /// What [`Phase::line`] says behind them of a node that encrypts.
 pub const ENCRYPTION: &str = "; cipher (one stream's kernel), streams side by side, batches of 1/2/3-4/5-8/9-16/more";
 
-/// One figure of a phase.
-type Figure = fn(&Phase) -> Option<f64>;
-
-/// Medians over the repeats, with the least and the most, and how the paths compare.
-pub fn summary(phases: &[Phase]) -> String {
-    const FIGURES: [(&str, Figure, usize); 9] = [
-        ("frames/s", |phase| Some(phase.frames_per_second), 0),
-        ("p50 µs", |phase| Some(phase.p50_us), 1),
-        ("p95 µs", |phase| Some(phase.p95_us), 1),
-        ("p99 µs", |phase| Some(phase.p99_us), 1),
-        ("proxy CPU ns/frame", |phase| phase.proxy_cpu_ns_per_frame, 0),
-        ("TCP segments/frame", |phase| Some(phase.tcp_segments_per_frame), 4),
-        ("cipher ns/byte", cost, 3),
-        ("kernel alone ns/byte", kernel, 3),
-        ("streams side by side", |phase| Some(phase.cipher.as_ref()?.streams), 2),
-    ];
-    let of = |path, figure: Figure| spread(phases.iter().filter(|phase| phase.path == path).filter_map(figure).collect());
-    let paths: Vec<Path> = [Path::Direct, Path::Proxied, Path::Alone, Path::Floor]
-        .into_iter()
-        .filter(|&path| phases.iter().any(|phase| phase.path == path))
-        .collect();
-
-    let mut out = format!("{:<22}", "median [min–max]");
-    for path in &paths {
-        let _ = write!(out, "{:<36}", path.name());
-    }
-    for (name, figure, decimals) in FIGURES {
-        if !phases.iter().any(|phase| figure(phase).is_some()) {
-            continue;
-        }
-        let _ = write!(out, "\n{name:<22}");
-        for &path in &paths {
-            let text = match of(path, figure) {
-                Some([min, median, max]) => format!("{median:.decimals$} [{min:.decimals$}–{max:.decimals$}]"),
-                None => "-".to_owned(),
-            };
-            let _ = write!(out, "{text:<36}");
-        }
-    }
-    // Compared repeat by repeat: the two phases of one repeat ran side by side.
-    let ratio = |one: Path, other: Path, figure: Figure| {
-        let pairs = phases.iter().filter(|phase| phase.path == one).filter_map(|phase| {
-            let beside = phases.iter().find(|beside| beside.path == other && beside.repeat == phase.repeat)?;
-            Some(figure(phase)? / figure(beside)?)
-        });
-        spread(pairs.collect())
-    };
-    let ratios: [(&str, Path, Path, Figure); 9] = [
-        ("proxied/direct, frames/s", Path::Proxied, Path::Direct, |phase| Some(phase.frames_per_second)),
-        ("proxied/direct, segs/frame", Path::Proxied, Path::Direct, |phase| Some(phase.tcp_segments_per_frame)),
-        ("floor/direct, frames/s", Path::Floor, Path::Direct, |phase| Some(phase.frames_per_second)),
-        ("floor/direct, segs/frame", Path::Floor, Path::Direct, |phase| Some(phase.tcp_segments_per_frame)),
-        ("proxied/floor, CPU/frame", Path::Proxied, Path::Floor, |phase| phase.proxy_cpu_ns_per_frame),
-        ("proxied/alone, p50", Path::Proxied, Path::Alone, |phase| Some(phase.p50_us)),
-        ("proxied/alone, p95", Path::Proxied, Path::Alone, |phase| Some(phase.p95_us)),
-        ("proxied/alone, CPU/frame", Path::Proxied, Path::Alone, |phase| phase.proxy_cpu_ns_per_frame),
-        ("proxied/alone, cipher", Path::Proxied, Path::Alone, cost),
-    ];
-    for (index, (name, one, other, figure)) in ratios.into_iter().enumerate() {
-        if let Some([min, median, max]) = ratio(one, other, figure) {
-            let gap = if index == 0 { "\n" } else { "" };
-            let _ = write!(out, "{gap}\n{name:<30}{median:.3} [{min:.3}–{max:.3}]");
-        }
-    }
-    for path in paths {
-        let share = |phase: &Phase| Some(cost(phase)? / kernel(phase)?);
-        if let Some([min, median, max]) = of(path, share) {
-            let name = format!("{}, cipher/kernel alone", path.name());
-            let _ = write!(out, "\n{name:<30}{median:.3} [{min:.3}–{max:.3}]");
-        }
-    }
-    out
-}
-
-fn cost(phase: &Phase) -> Option<f64> {
-    Some(phase.cipher.as_ref()?.ns_per_byte)
-}
-
-fn kernel(phase: &Phase) -> Option<f64> {
-    Some(phase.cipher.as_ref()?.kernel_ns_per_byte)
-}
-
-/// The least, the median and the most; `None` of nothing.
-fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
-    values.sort_by(f64::total_cmp);
-    let (&min, &max) = (values.first()?, values.last()?);
-    let middle = values.len() / 2;
-    let median = if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) };
-    Some([min, median, max])
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use hdrhistogram::Histogram;
@@ -264,58 +179,42 @@ mod tests {
     use crate::bench::cipher::Cipher;
     use crate::bench::measure::Usage;
 
-    fn phase(repeat: usize, path: Path, frames: u64) -> Phase {
+    /// A phase of two seconds in which the proxy took half a second.
+    pub(crate) fn phase(repeat: usize, path: Path, probe: Option<Probe>, frames: u64) -> Phase {
         let mut latency = Histogram::new(3).unwrap();
         latency.record_n(50_000, frames).unwrap();
-        let proxy = (path != Path::Direct).then_some(Duration::from_millis(500));
-        let usage = Usage { proxy, backend: None, client: Duration::from_secs(1), segments: frames / 10 };
+        let spent = Spent { cpu: Duration::from_millis(500), waits: frames / 100, preemptions: frames / 200, resident: 9000 };
+        let proxy = (path != Path::Direct).then_some(spent);
+        let allocations = (probe == Some(Probe::Allocations)).then_some(frames / 1000);
+        let client = Spent { cpu: Duration::from_secs(1), ..Spent::default() };
+        let usage = Usage { proxy, backend: None, client, segments: frames / 10, allocations };
         let cipher = match path {
             Path::Proxied => Some(Cipher { bytes: 1000.0, nanos: 2000.0, streams: 64.0, batches: [0.0, 0.0, 0.0, 0.0, 0.0, 4.0] }),
             Path::Alone => Some(Cipher { bytes: 1000.0, nanos: 10_000.0, streams: 64.0, batches: [64.0, 0.0, 0.0, 0.0, 0.0, 0.0] }),
-            Path::Direct | Path::Floor => None,
+            _ => None,
         };
-        let measured = Measured { elapsed: Duration::from_secs(2), frames, latency, usage, cipher, checked: frames };
+        let user_share = (probe == Some(Probe::UserPart)).then_some(0.1);
+        let measured = Measured { elapsed: Duration::from_secs(2), frames, latency, usage, user_share, cipher, checked: frames };
         let (warmup, duration) = (Duration::ZERO, Duration::from_secs(2));
         let load = Load { connections: 4, payload: 32, burst: 32, pace: Pace::Window(4), warmup, duration };
-        Phase::new(repeat, path, &load, &measured, 8.0)
+        Phase::new(repeat, path, probe, &load, &measured, 8.0)
     }
 
     #[test]
     fn a_phase_is_put_into_its_units() {
-        let phase = phase(1, Path::Proxied, 1_000_000);
-        assert_eq!(phase.frames_per_second, 500_000.0);
-        assert_eq!(phase.proxy_cpu_ns_per_frame, Some(500.0));
-        assert_eq!(phase.tcp_segments_per_frame, 0.1);
-        assert!((phase.p50_us - 50.0).abs() < 0.1, "{}", phase.p50_us);
-        assert_eq!(serde_json::to_value(&phase).unwrap()["path"], "proxied");
-    }
+        let one = phase(1, Path::Proxied, None, 1_000_000);
+        assert_eq!(one.frames_per_second, 500_000.0);
+        assert_eq!(one.proxy_cpu_ns_per_frame, Some(500.0));
+        assert_eq!(one.tcp_segments_per_frame, 0.1);
+        assert_eq!((one.proxy_waits_per_frame, one.proxy_preemptions_per_frame), (Some(0.01), Some(0.005)));
+        assert!((one.p50_us - 50.0).abs() < 0.1, "{}", one.p50_us);
+        let json = serde_json::to_value(&one).unwrap();
+        assert_eq!((&json["path"], &json["probe"]), (&"proxied".into(), &serde_json::Value::Null));
 
-    #[test]
-    fn the_summary_compares_the_phases_of_a_repeat() {
-        let phases = [
-            phase(1, Path::Direct, 1000),
-            phase(1, Path::Proxied, 500),
-            phase(2, Path::Proxied, 600),
-            phase(2, Path::Direct, 1000),
-            phase(3, Path::Direct, 2000),
-            phase(3, Path::Proxied, 1800),
-        ];
-        let summary = summary(&phases);
-        assert!(summary.contains("proxied/direct, frames/s      0.600 [0.500–0.900]"), "{summary}");
-        assert!(!summary.contains("floor"), "{summary}");
-    }
-
-    #[test]
-    fn the_summary_compares_encrypting_together_with_alone() {
-        let summary = summary(&[phase(1, Path::Proxied, 500), phase(1, Path::Alone, 500)]);
-        assert!(summary.contains("proxied/alone, cipher         0.200 [0.200–0.200]"), "{summary}");
-        assert!(summary.contains("proxied, cipher/kernel alone  0.250 [0.250–0.250]"), "{summary}");
-        assert!(summary.contains("streams side by side  16.00 [16.00–16.00]"), "{summary}");
-    }
-
-    #[test]
-    fn a_median_of_two_lies_between() {
-        assert_eq!(spread(vec![3.0, 1.0]), Some([1.0, 2.0, 3.0]));
-        assert_eq!(spread(vec![]), None);
+        let user = phase(1, Path::Proxied, Some(Probe::UserPart), 1_000_000);
+        assert_eq!((user.proxy_user_ns_per_frame, user.proxy_allocations_per_frame), (Some(50.0), None));
+        let allocations = phase(1, Path::Proxied, Some(Probe::Allocations), 1_000_000);
+        assert_eq!((allocations.proxy_user_ns_per_frame, allocations.proxy_allocations_per_frame), (None, Some(0.001)));
+        assert_eq!(serde_json::to_value(&allocations).unwrap()["probe"], "allocations");
     }
 }

@@ -118,7 +118,7 @@ pub(super) struct Watcher {
 impl Watcher {
     pub(super) fn new(playing: Playing, frames: Frames, beat: Beat, shared: Rc<Shared>) -> Watcher {
         Watcher {
-            incoming: Incoming::new(playing.came, playing.decrypt, frames.whole()),
+            incoming: Incoming::new(&playing.came, playing.decrypt, frames.whole()),
             stream: playing.stream,
             encrypt: playing.encrypt,
             frames,
