@@ -5,7 +5,6 @@
 //! told to end, and the later one waits for that. Of several at once the last one wins, and every other one ends. What other
 //! nodes' sessions hold is the control plane's to say: [`Registry::ask`].
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +13,7 @@ use moonbridge_proto::v1;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::registry::{Registration, Registry, keys};
+use crate::registry::{Registration, Registry};
 
 /// The player has a session here, and the policy is to refuse another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +41,12 @@ impl Registry {
     ) -> Result<Claimed, AlreadyConnected> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let (player, player_uuid) = (player.to_owned(), player_uuid.to_string());
-        let mut claim = v1::Claim { session_id: id.to_string(), player, player_uuid, started_unix_ms: 0 };
-        let holders: BTreeSet<Uuid> = keys(&claim).iter().filter_map(|player| state.by_player.get(player)).copied().collect();
+        let holders = state.players.holders(player, player_uuid);
         let is_there = |holder: &Uuid| state.live.get(holder).is_some_and(|live| !live.displaced);
         if policy == DuplicateLogin::Refuse && holders.iter().any(is_there) {
             return Err(AlreadyConnected);
         }
         state.newest_claim = now_unix_ms().max(state.newest_claim + 1);
-        claim.started_unix_ms = state.newest_claim;
         let mut after = holders.clone();
         for holder in &holders {
             state.displace(holder);
@@ -69,7 +65,8 @@ impl Registry {
             }
             None => false,
         });
-        let registration = self.enter(state, id, claim, after.into_iter().collect());
+        let started = state.newest_claim;
+        let registration = self.enter(state, id, (player, *player_uuid), started, after.into_iter().collect());
         Ok(Claimed { registration, displaced })
     }
 
@@ -100,7 +97,7 @@ impl Registry {
         let told = |id: Uuid| {
             let live = state.live.get_mut(&id)?;
             live.told = true;
-            Some(live.claim.clone())
+            Some(live.claim(&id))
         };
         std::mem::take(&mut state.asks).into_iter().filter_map(told).collect()
     }
@@ -119,15 +116,14 @@ impl Registry {
         }
     }
 
-    /// Enters a session in play, as if it had logged in.
+    /// Enters a session in play, as if a player of its own had logged in.
     #[cfg(test)]
-    pub(crate) fn register(self: &Arc<Self>, session: v1::Session) -> Registration {
-        let id = Uuid::parse_str(&session.id).expect("a UUID");
-        let claimed = self.claim(id, &session.id, &id, DuplicateLogin::Newest);
+    pub(crate) fn register(self: &Arc<Self>, id: Uuid, backend: &str) -> Registration {
+        let claimed = self.claim(id, &id.to_string(), &id, DuplicateLogin::Newest);
         let mut registration = claimed.unwrap_or_else(|_| unreachable!("newest refuses nobody")).registration;
-        registration.begin(session.clone());
-        // As it is, so that tests can compare it.
-        self.lock().live.get_mut(&id).expect("just entered").session = Some(session);
+        registration.begin(crate::registry::Playing::on(backend));
+        // So that tests can tell what they expect of it.
+        self.lock().live.get_mut(&id).expect("just entered").started_unix_ms = 0;
         registration
     }
 }
@@ -151,7 +147,10 @@ fn now_unix_ms() -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
+    use crate::registry::Playing;
 
     const NEWEST: DuplicateLogin = DuplicateLogin::Newest;
 
@@ -161,7 +160,7 @@ mod tests {
 
     fn in_play(registry: &Arc<Registry>, player: &str, uuid: u128) -> Registration {
         let mut registration = claim(registry, player, uuid).registration;
-        registration.begin(v1::Session { id: registration.id.to_string(), ..v1::Session::default() });
+        registration.begin(Playing::on("lobby"));
         registration
     }
 
@@ -177,14 +176,14 @@ mod tests {
             assert_eq!(registry.len(), 1);
             let mut new = claim(&registry, name, uuid);
             assert!(old.is_displaced() && !new.registration.is_displaced(), "{name}");
-            assert!(old.commands.blocking_recv().is_none(), "it is to end");
+            assert!(matches!(old.commands.recv().now_or_never(), Some(None)), "it is to end");
             assert_eq!((ended(&mut new), registry.len()), (vec![false], 0));
             drop(old);
             assert_eq!(ended(&mut new), [true]);
-            new.registration.begin(v1::Session::default());
+            new.registration.begin(Playing::on("lobby"));
             assert_eq!(registry.len(), 1, "the end of the old one took nothing of the new one's");
             drop(new);
-            assert!(registry.is_empty() && registry.lock().by_player.is_empty());
+            assert!(registry.is_empty() && registry.lock().players.is_empty());
         }
     }
 
@@ -204,7 +203,7 @@ mod tests {
         drop(by_name);
         assert_eq!(ended(&mut beside), [true]);
         drop((beside, new));
-        assert!(registry.lock().by_player.is_empty());
+        assert!(registry.lock().players.is_empty());
     }
 
     #[test]
@@ -220,7 +219,7 @@ mod tests {
         assert_eq!(left, 1, "the first one is still there");
         drop(first);
         assert!(ended(&mut last).iter().all(|ended| *ended));
-        let started = |registration: &Registration| registry.lock().live[&registration.id].claim.started_unix_ms;
+        let started = |registration: &Registration| registry.lock().live[&registration.id].started_unix_ms;
         let later = claim(&registry, "Bob", 2).registration;
         assert!(started(&later) > started(&last.registration), "the later one has the larger number");
     }
@@ -277,7 +276,7 @@ mod tests {
         for id in [ours.id, ours.id, Uuid::now_v7()] {
             registry.displace(&id);
         }
-        assert!(ours.is_displaced() && ours.commands.blocking_recv().is_none());
+        assert!(ours.is_displaced() && matches!(ours.commands.recv().now_or_never(), Some(None)));
         assert_eq!(registry.len(), 0);
         assert!(registry.claim(Uuid::now_v7(), "Ann", &Uuid::from_u128(1), DuplicateLogin::Refuse).is_ok(), "it holds nothing any more");
     }

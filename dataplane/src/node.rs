@@ -56,15 +56,17 @@ impl Node {
     pub fn new(config: Config, shutdown: CancellationToken) -> Node {
         // At least what one transfer may hold: else a large one could never end.
         let budget = config.limits.node_buffers.max(config.limits.transfer_buffer).div_ceil(BUDGET_UNIT);
+        let id = uuid::Uuid::now_v7();
+        let registry = Registry::of(id, &config.name);
         Node {
-            id: uuid::Uuid::now_v7(),
+            id,
             transfer_budget: Arc::new(Semaphore::new(budget.min(Semaphore::MAX_PERMITS))),
             config,
             snapshot: ArcSwapOption::empty(),
             snapshots: AtomicU64::new(0),
             rules: ArcSwapOption::empty(),
             in_force: CancellationToken::new(),
-            registry: Arc::default(),
+            registry: Arc::new(registry),
             network: Network::default(),
             players_elsewhere: AtomicU32::new(0),
             drained: AtomicBool::new(false),

@@ -1,6 +1,9 @@
 //! The node's live sessions: how the control plane's commands find them, and how their comings and goings get out.
 
 mod deliver;
+mod live;
+mod mailbox;
+mod players;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moonbridge_proto::v1;
 use moonbridge_protocol::text::Text;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::permissions::{Known, Permissions, Slot};
+use crate::permissions::{Known, Permissions};
 use crate::recording::Recording;
 use deliver::OnBackends;
+use live::{Home, Live};
+use mailbox::{Refused, mailbox};
+use players::Players;
 
 pub use deliver::Delivered;
+pub use live::Playing;
+pub use mailbox::Mailbox;
 
 /// Commands and deliveries that wait for one session; one command more is refused as `session_busy`.
 const QUEUE: usize = 256;
@@ -102,33 +110,6 @@ pub enum Undeliverable {
     Busy,
 }
 
-/// A session, from the moment that it claims its player.
-pub(crate) struct Live {
-    pub(crate) claim: v1::Claim,
-    /// Once it is in play.
-    pub(crate) session: Option<v1::Session>,
-    /// None once the session is to end.
-    pub(crate) commands: Option<mpsc::Sender<SessionCommand>>,
-    /// Another session has claimed its player.
-    pub(crate) displaced: bool,
-    /// Whoever takes the changes has been told of it.
-    pub(crate) told: bool,
-    /// Whose end its login waits for.
-    pub(crate) after: Vec<Uuid>,
-    /// Dropped when this session has ended.
-    pub(crate) waiters: Vec<oneshot::Sender<()>>,
-    /// What its player has, as the control plane tells it.
-    permissions: Slot,
-    /// Gets what the control plane says to its claim.
-    pub(crate) answer: Option<oneshot::Sender<v1::ClaimAnswer>>,
-}
-
-impl Live {
-    fn is_counted(&self) -> bool {
-        self.session.is_some() && !self.displaced
-    }
-}
-
 /// What changed since the last [`Registry::take_changes`], newest state only. Bounded by the sessions that are live or
 /// were told of, however long nobody comes for them: one that begins and ends meanwhile leaves nothing.
 #[derive(Default)]
@@ -140,9 +121,8 @@ struct Changes {
 
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) live: HashMap<Uuid, Live>,
-    /// Whose each player is, by UUID and by name in lower case (no name looks like a UUID).
-    pub(crate) by_player: HashMap<String, Uuid>,
+    pub(crate) live: HashMap<Uuid, Box<Live>>,
+    pub(crate) players: Players,
     /// Those in play.
     on_backends: OnBackends,
     /// Sessions in play that are not displaced.
@@ -167,16 +147,12 @@ impl State {
     }
 }
 
-/// What a player is known by.
-pub(crate) fn keys(claim: &v1::Claim) -> [String; 2] {
-    [claim.player_uuid.clone(), claim.player.to_lowercase()]
-}
-
 /// The live sessions of a node. Touched when a session logs in, begins, changes backend or ends, never for a frame.
 ///
 /// That a player has only one is in [`crate::claims`].
 #[derive(Default)]
 pub struct Registry {
+    home: Home,
     state: Mutex<State>,
     changed: Notify,
     pub(crate) asked: Notify,
@@ -190,28 +166,39 @@ pub struct Registration {
     reason: &'static str,
     /// The commands for this session; their end means that it is to end: the node shuts down ([`Registry::close`]), or it is
     /// displaced ([`Registration::is_displaced`]).
-    pub commands: mpsc::Receiver<SessionCommand>,
+    pub commands: Mailbox<SessionCommand>,
     /// What its player may do.
     pub permissions: Permissions,
 }
 
 impl Registry {
+    /// That of the node with this id and name.
+    pub(crate) fn of(id: Uuid, name: &str) -> Registry {
+        Registry { home: Home { id: id.to_string(), name: name.to_owned() }, ..Registry::default() }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a session that has claimed its player.
-    pub(crate) fn enter(self: &Arc<Self>, state: &mut State, id: Uuid, claim: v1::Claim, after: Vec<Uuid>) -> Registration {
-        let (sender, commands) = mpsc::channel(QUEUE);
-        for player in keys(&claim) {
-            state.by_player.insert(player, id);
-        }
-        let commands_in = (!state.closed).then_some(sender);
+    /// Enters a session that has claimed its player, and waits for the end of those in `after`.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        state: &mut State,
+        id: Uuid,
+        (player, player_uuid): (&str, Uuid),
+        started_unix_ms: i64,
+        after: Vec<Uuid>,
+    ) -> Registration {
+        let (sender, commands) = mailbox(QUEUE);
+        state.players.take(player, player_uuid, id);
         let permissions = Permissions::default();
         let live = Live {
-            claim,
-            session: None,
-            commands: commands_in,
+            player: player.into(),
+            player_uuid,
+            started_unix_ms,
+            playing: None,
+            commands: (!state.closed).then_some(sender),
             displaced: false,
             told: false,
             after,
@@ -219,7 +206,7 @@ impl Registry {
             permissions: permissions.slot().clone(),
             answer: None,
         };
-        state.live.insert(id, live);
+        state.live.insert(id, Box::new(live));
         Registration { registry: self.clone(), id, reason: "not_admitted", commands, permissions }
     }
 
@@ -246,12 +233,12 @@ impl Registry {
         let mut state = self.lock();
         state.changes = Some(Changes::default());
         let (mut sessions, mut claims) = (Vec::new(), Vec::new());
-        for live in state.live.values_mut() {
+        for (id, live) in &mut state.live {
             live.told = true;
             Known::forget_revision(&live.permissions);
-            match &live.session {
-                Some(session) => sessions.push(session.clone()),
-                None => claims.push(live.claim.clone()),
+            match live.session(id, &self.home) {
+                Some(session) => sessions.push(session),
+                None => claims.push(live.claim(id)),
             }
         }
         (sessions, claims)
@@ -273,10 +260,10 @@ impl Registry {
         let mut set = Vec::with_capacity(changes.set.len());
         for id in changes.set {
             if let Some(live) = state.live.get_mut(&id)
-                && let Some(session) = &live.session
+                && let Some(session) = live.session(&id, &self.home)
             {
                 live.told = true;
-                set.push(Event::Set(session.clone()));
+                set.push(Event::Set(session));
             }
         }
         let ended = changes.ended.into_iter().map(|(id, reason)| Event::Ended(v1::SessionEnded { id: id.to_string(), reason }));
@@ -287,7 +274,7 @@ impl Registry {
     pub(crate) fn set_permissions(&self, permissions: v1::UserPermissions) {
         let Some((uuid, known)) = Known::read(permissions) else { return };
         let state = self.lock();
-        let session = state.by_player.get(&uuid.to_string()).and_then(|id| state.live.get(id));
+        let session = state.players.holder(&uuid).and_then(|id| state.live.get(id));
         let slot = session.map(|session| session.permissions.clone());
         drop(state);
         if let Some(slot) = slot {
@@ -313,25 +300,25 @@ impl Registry {
     /// Hands a command to a session.
     pub fn command(&self, id: &Uuid, command: SessionCommand) -> Result<(), (Undeliverable, SessionCommand)> {
         let state = self.lock();
-        let in_play = state.live.get(id).filter(|live| live.session.is_some());
+        let in_play = state.live.get(id).filter(|live| live.playing.is_some());
         let Some(commands) = in_play.and_then(|live| live.commands.as_ref()) else { return Err((Undeliverable::Gone, command)) };
-        commands.try_send(command).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(command) => (Undeliverable::Busy, command),
-            mpsc::error::TrySendError::Closed(command) => (Undeliverable::Gone, command),
+        commands.try_send(command).map_err(|(refused, command)| match refused {
+            Refused::Full => (Undeliverable::Busy, command),
+            Refused::Closed => (Undeliverable::Gone, command),
         })
     }
 }
 
 impl Registration {
-    /// The session comes into play. When it started is the time of its claim.
-    pub fn begin(&mut self, session: v1::Session) {
-        self.permissions.moved(&session.backend);
+    /// The session comes into play.
+    pub fn begin(&mut self, playing: Playing) {
+        self.permissions.moved(&playing.backend);
         let mut guard = self.registry.lock();
         let state = &mut *guard;
         if let Some(live) = state.live.get_mut(&self.id) {
             live.after = Vec::new();
-            state.on_backends.enter(&session.backend, self.id);
-            live.session = Some(v1::Session { started_unix_ms: live.claim.started_unix_ms, ..session });
+            state.on_backends.enter(&playing.backend, self.id);
+            live.playing = Some(playing);
             state.counted += usize::from(live.is_counted());
         }
         self.reason = "ended";
@@ -343,10 +330,10 @@ impl Registration {
         self.permissions.moved(backend);
         let mut guard = self.registry.lock();
         let state = &mut *guard;
-        if let Some(session) = state.live.get_mut(&self.id).and_then(|live| live.session.as_mut()) {
-            state.on_backends.leave(&session.backend, &self.id);
+        if let Some(playing) = state.live.get_mut(&self.id).and_then(|live| live.playing.as_mut()) {
+            state.on_backends.leave(&playing.backend, &self.id);
             state.on_backends.enter(backend, self.id);
-            session.backend = backend.to_owned();
+            playing.backend = backend.into();
         }
         self.has_changed(guard);
     }
@@ -363,7 +350,6 @@ impl Registration {
     pub fn ending(&mut self, reason: &'static str) {
         self.reason = reason;
         self.commands.close();
-        while self.commands.try_recv().is_ok() {}
     }
 }
 
@@ -372,15 +358,11 @@ impl Drop for Registration {
         let mut guard = self.registry.lock();
         let state = &mut *guard;
         let Some(live) = state.live.remove(&self.id) else { return };
-        if let Some(session) = &live.session {
-            state.on_backends.leave(&session.backend, &self.id);
+        if let Some(playing) = &live.playing {
+            state.on_backends.leave(&playing.backend, &self.id);
         }
         state.counted -= usize::from(live.is_counted());
-        for player in keys(&live.claim) {
-            if state.by_player.get(&player) == Some(&self.id) {
-                state.by_player.remove(&player);
-            }
-        }
+        state.players.leave(&live.player, &live.player_uuid, &self.id);
         if let Some(changes) = &mut state.changes {
             changes.set.remove(&self.id);
             if live.told {
@@ -396,17 +378,20 @@ impl Drop for Registration {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use futures::executor::block_on;
     use v1::session_event::Event;
 
     use super::*;
 
-    fn session(id: Uuid) -> v1::Session {
-        v1::Session { id: id.to_string(), backend: "lobby".into(), ..Default::default() }
-    }
-
     fn begin(registry: &Arc<Registry>) -> (Uuid, Registration) {
         let id = Uuid::now_v7();
-        (id, registry.register(session(id)))
+        (id, registry.register(id, "lobby"))
+    }
+
+    fn session(id: Uuid) -> v1::Session {
+        let (player, player_uuid) = (id.to_string(), id.to_string());
+        let (address, trace_id) = ("0.0.0.0:0".into(), "0".repeat(32));
+        v1::Session { id: id.to_string(), player, player_uuid, backend: "lobby".into(), address, trace_id, ..Default::default() }
     }
 
     fn taken(registry: &Registry) -> Vec<Event> {
@@ -483,10 +468,10 @@ mod tests {
         assert!(registry.command(&id, message()).is_ok());
         registry.close();
         assert!(matches!(registry.command(&id, message()), Err((Undeliverable::Gone, _))));
-        assert!(registration.commands.blocking_recv().is_some(), "what was queued still comes");
-        assert!(registration.commands.blocking_recv().is_none());
+        assert!(registration.commands.try_recv().is_some(), "what was queued still comes");
+        assert!(block_on(registration.commands.recv()).is_none());
         let (_, mut late) = begin(&registry);
-        assert!(late.commands.blocking_recv().is_none());
+        assert!(block_on(late.commands.recv()).is_none());
         assert_eq!(registry.len(), 2, "they are live until they end");
     }
 }

@@ -24,7 +24,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use moonbridge_proto::v1;
 use moonbridge_protocol::handshake::Next;
 use moonbridge_protocol::login as packets;
 use tokio::net::TcpStream;
@@ -38,6 +37,7 @@ use crate::authenticate::Authenticator;
 use crate::conn::Conn;
 use crate::error::{Kind, Phase, SessionError, Side};
 use crate::node::Node;
+use crate::registry::Playing;
 use crate::trace::{LoginTimes, SessionContext};
 
 /// What a stranger may send in one frame before it is known: a handshake has at most 776 bytes, a login 17.
@@ -136,18 +136,12 @@ async fn log_in(node: Arc<Node>, mut conn: Conn, hello: Hello, stranger: Strange
     drop(place);
     let playing = SystemTime::now();
     let context = SessionContext::begin(id, &facts, &backend, LoginTimes { accepted, greeted, authenticated, admitted, playing });
-    registration.begin(v1::Session {
-        id: id.to_string(),
-        node_id: node.id.to_string(),
-        node_name: node.config.name.clone(),
-        player: facts.name.clone(),
-        player_uuid: facts.uuid.to_string(),
-        backend: backend.clone(),
-        host: moonbridge_proto::routing::normalise_host(&facts.host),
-        address: address.to_string(),
+    registration.begin(Playing {
+        backend: backend.as_str().into(),
+        host: moonbridge_proto::routing::normalise_host(&facts.host).into(),
+        address,
         protocol: facts.version.protocol.unsigned_abs(),
-        trace_id: context.trace_id(),
-        ..v1::Session::default()
+        trace: context.trace(),
     });
     node.tally.began();
     tracing::info!(session = %id, trace = context.trace_id(), player = facts.name, %address, backend, "session begins");

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use moonbridge_proto::telemetry::names;
-use moonbridge_proto::telemetry::trace::{self, KeyValue, SpanContext, Trace};
+use moonbridge_proto::telemetry::trace::{self, KeyValue, SpanContext, Trace, TraceId};
 use moonbridge_proto::v1;
 use uuid::Uuid;
 
@@ -92,9 +92,14 @@ impl SessionContext {
         SessionContext { id, span, began: accepted }
     }
 
-    /// The session's trace id, 32 hex digits.
+    /// The id of the session's trace.
+    pub(crate) fn trace(&self) -> TraceId {
+        self.span.trace_id()
+    }
+
+    /// The same as 32 hex digits.
     pub(crate) fn trace_id(&self) -> String {
-        self.span.trace_id().to_string()
+        self.trace().to_string()
     }
 
     /// Traces the session's end, in a trace of its own that links to the session's.

@@ -22,11 +22,11 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
-use opentelemetry::trace::{Link, SpanId, TraceContextExt, TraceId};
+use opentelemetry::trace::{Link, SpanId, TraceContextExt};
 use opentelemetry::{InstrumentationScope, TraceFlags};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
 
-pub use opentelemetry::trace::{SpanContext, SpanKind, Status};
+pub use opentelemetry::trace::{SpanContext, SpanKind, Status, TraceId};
 pub use opentelemetry::{Context, KeyValue};
 
 use super::export;
