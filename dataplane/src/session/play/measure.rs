@@ -1,6 +1,8 @@
-//! A session's relay over memory, without sockets, clocks or a runtime, so that its instructions can be counted.
+//! A session's relay over memory, without sockets, clocks or a runtime, and a whole session over a socket of the measurer's:
+//! so that their instructions can be counted.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -16,14 +18,28 @@ use moonbridge_protocol::frame;
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::version::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
+use super::super::Arrival;
 use super::cutover::put_cutover;
 use super::state::State;
 use crate::commands::Table;
 use crate::config::Commands;
+use crate::error::SessionError;
+use crate::node::Node;
 use crate::relay::link::Link;
 use crate::relay::outlet::Outlet;
 use crate::relay::{Sink, pump};
+
+/// Serves this connection to its end, as one that was accepted in offline mode.
+///
+/// # Errors
+/// Why the session did not end well.
+pub async fn serve(node: Arc<Node>, stream: TcpStream, address: SocketAddr) -> Result<(), SessionError> {
+    let Ok(place) = Arc::new(Semaphore::new(1)).try_acquire_owned() else { return Ok(()) };
+    super::super::serve(node, Arrival { stream, address, place, authenticator: None }).await
+}
 
 /// What the session has been through before it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
