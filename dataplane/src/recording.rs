@@ -7,7 +7,7 @@
 mod file;
 mod tap;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use self::file::{Draft, Ended, Origin};
 pub(crate) use self::tap::Tap;
 use crate::node::Node;
-use crate::registry::{Outcome, SessionCommand, Undeliverable};
+use crate::registry::{Outcome, Registry, SessionCommand, Undeliverable};
 
 /// Recordings of a node at a time.
 const AT_A_TIME: usize = 4;
@@ -106,49 +106,57 @@ impl Recording {
 
 /// Records a session's frames for so long, or to its end, and tells what has become of the file.
 pub(crate) fn record(node: &Node, session: Uuid, time: Duration) -> Result<impl Future<Output = Outcome> + Send + use<>, Outcome> {
-    let Some(folder) = &node.config.recordings else {
-        let name = &node.config.name;
+    let name = &node.config.name;
+    let Some(folder) = node.config.recordings.clone() else {
         let detail = format!(
-            "The node {name} does not record: give it a folder, `recordings` in dataplane.toml or `moonbridge up --recordings DIR`, and restart it."
+            "The node {name} does not record: give it a folder, by `recordings` in dataplane.toml or `moonbridge up --recordings DIR`, and restart it."
         );
         return Err(Outcome::failed("recordings_off", detail));
     };
     let Some(place) = node.recordings.take() else {
-        let detail = format!("The node {} records {AT_A_TIME} sessions already. Try again when one has ended.", node.config.name);
+        let detail = format!("The node {name} records {AT_A_TIME} sessions already. Try again when one has ended.");
         return Err(Outcome::failed("too_many_recordings", detail));
     };
-    let (folder, registry) = (folder.clone(), node.registry.clone());
-    let origin = Origin { session, node: node.config.name.clone() };
-    Ok(async move {
+    let order = Order { origin: Origin { session, node: name.clone() }, time, folder, registry: node.registry.clone(), place };
+    Ok(async move { order.carry_out().await.unwrap_or_else(|failed| failed) })
+}
+
+/// A recording that was asked for.
+struct Order {
+    origin: Origin,
+    time: Duration,
+    folder: PathBuf,
+    registry: Arc<Registry>,
+    place: OwnedSemaphorePermit,
+}
+
+impl Order {
+    async fn carry_out(self) -> Result<Outcome, Outcome> {
+        let Order { origin, time, folder, registry, place } = self;
+        let (session, node) = (origin.session, origin.node.clone());
+        let into = folder.clone();
+        let draft = apart(&folder, move || Draft::create(&into, origin)).await?;
+
         let (recording, frames) = Recording::begin();
         let (began, state) = (recording.began, recording.state.clone());
-        let name = origin.node.clone();
-        let draft = match apart(&folder, {
-            let folder = folder.clone();
-            move || Draft::create(&folder, origin)
-        })
-        .await
-        {
-            Ok(draft) => draft,
-            Err(outcome) => return outcome,
-        };
         let (reply, begun) = oneshot::channel();
-        if let Err((why, _)) = registry.command(&session, SessionCommand::Record { recording, reply }) {
-            return why.into();
+        registry.command(&session, SessionCommand::Record { recording, reply }).map_err(|(why, _)| Outcome::from(why))?;
+        let begun = begun.await.unwrap_or_else(|_| Undeliverable::Gone.into());
+        if !begun.succeeded {
+            return Err(begun);
         }
-        match begun.await {
-            Ok(begun) if begun.succeeded => {}
-            Ok(refused) => return refused,
-            Err(_) => return Undeliverable::Gone.into(),
-        }
+        tracing::info!(%session, ?time, "the session's frame sizes and times are recorded");
+
         let written = apart(&folder, move || {
             let _place = place;
             let written = write(draft, &frames, began, time, &state);
             state.over.store(true, Ordering::Relaxed);
             written
         });
-        written.await.map_or_else(|outcome| outcome, |recorded| succeeded(v1::Recording { node: name, ..recorded }))
-    })
+        let recording = v1::Recording { node, ..written.await? };
+        tracing::info!(%session, file = recording.file, ended = recording.ended, "the recording has ended");
+        Ok(succeeded(recording))
+    }
 }
 
 /// Writes what comes, until something ends it.
