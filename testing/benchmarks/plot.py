@@ -15,7 +15,7 @@ import statistics
 import sys
 from xml.sax.saxutils import escape
 
-PANEL, HEIGHT, MARGIN, GAP = 420, 300, (50, 30, 50, 70), 90  # margins: top, right, bottom, left
+PANEL, HEIGHT, MARGIN, GAP = 420, 300, (50, 30, 50, 70), 140  # margins: top, right, bottom, left
 # Told apart without colours as well: each line has its name at its end.
 COLOURS = ["#1f6fb4", "#c4511b", "#188a5f", "#8a4fb0", "#7a6a12", "#b03060"]
 

@@ -318,7 +318,7 @@ mod tests {
             ("", "line 1: the recording is cut off"),
             ("0 c 1\n", "line 1: expected the first line"),
             ("{\"moonbridge_frames\":2}\n", "line 1: the format's version 2"),
-            (&SMALL[..60], "line 4: the recording is cut off"),
+            (&SMALL[..60], "line 5: the recording is cut off"),
             (&SMALL[..whole - 1], "line 7: the recording is cut off"),
             (&SMALL.replace("10 s 9", "10 x 9"), "line 3: expected microseconds, c or s, and a length"),
             (&SMALL.replace("10 s 9", "10 s 9 7"), "line 3: expected microseconds"),
