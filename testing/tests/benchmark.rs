@@ -9,7 +9,10 @@ use serde_json::Value;
 /// Phases of a short run, as `--json` gives them.
 async fn phases(arguments: &[&str]) -> Vec<Value> {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_session-bench"));
-    command.args(["--seconds", "0.2", "--warmup", "0.1", "--repeats", "1", "--json", "--moonbridge"]).arg(moonbridge()).args(arguments);
+    command.args(["--seconds", "0.2", "--warmup", "0.1", "--json", "--moonbridge"]).arg(moonbridge()).args(arguments);
+    if !arguments.contains(&"--repeats") {
+        command.args(["--repeats", "1"]);
+    }
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ran = tokio::time::timeout(Duration::from_secs(120), command.output()).await.expect("it ends").expect("it starts");
     assert!(ran.status.success(), "session-bench {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
@@ -21,15 +24,75 @@ fn number(phase: &Value, path: &str) -> f64 {
     phase.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path} in {phase}"))
 }
 
+fn paths(phases: &[Value]) -> Vec<&str> {
+    phases.iter().filter_map(|phase| phase["path"].as_str()).collect()
+}
+
+/// Every frame of these phases came, and was checked.
+fn all_came(phases: &[Value]) {
+    for phase in phases {
+        assert!(number(phase, "/frames") > 0.0 && number(phase, "/checked") >= number(phase, "/frames"), "{phase}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn offline_echoes() {
-    let phases = phases(&["--workload", "burst32", "--connections", "2", "--paths", "direct,proxied,floor"]).await;
-    let paths: Vec<&str> = phases.iter().filter_map(|phase| phase["path"].as_str()).collect();
-    assert_eq!(paths, ["direct", "proxied", "floor"]);
+    let phases = phases(&["--workload", "burst32", "--connections", "2", "--paths", "direct,proxied,raw", "--repeats", "2"]).await;
+    assert_eq!(paths(&phases), ["direct", "proxied", "raw", "raw", "proxied", "direct"], "the order turns round");
+    all_came(&phases);
     for phase in &phases {
-        assert!(number(phase, "/frames") > 0.0 && number(phase, "/checked") >= number(phase, "/frames"), "{phase}");
         assert_eq!(phase["cipher"], Value::Null);
+        let has_proxy = phase["path"] != "direct";
+        assert_eq!(phase["proxy_cpu_ns_per_frame"].is_number(), has_proxy, "{phase}");
+        if has_proxy {
+            assert!(number(phase, "/proxy_cpu_ns_per_frame") > 0.0 && number(phase, "/proxy_resident_kib") > 0.0, "{phase}");
+            assert!(number(phase, "/proxy_waits_per_frame") + number(phase, "/proxy_preemptions_per_frame") > 0.0, "{phase}");
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peers_side_by_side() {
+    // The relay of the benchmark's own, started as a user's proxy would be, behind a shell that stays.
+    let script = format!("{} raw-relay $BACKEND $LISTEN; exit", env!("CARGO_BIN_EXE_session-bench"));
+    let phases = phases(&["--workload", "w16", "--paths", "nginx,haproxy,mine", "--peer", &format!("mine={script}")]).await;
+    assert_eq!(paths(&phases), ["nginx", "haproxy", "mine"]);
+    all_came(&phases);
+    for phase in &phases {
+        // The work is done by a child of nginx, and of the shell.
+        assert!(number(phase, "/proxy_cpu_ns_per_frame") > 0.0, "{phase}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn players_that_were_moved() {
+    let phases = phases(&["--workload", "w1", "--mode", "post-transfer"]).await;
+    assert_eq!(paths(&phases), ["direct", "proxied"]);
+    all_came(&phases);
+}
+
+/// Whether there is a perf, and the kernel lets it.
+async fn may_sample() -> bool {
+    let mut perf = tokio::process::Command::new("perf");
+    perf.args(["record", "--event", "cpu-clock", "--output", "/dev/null", "--", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+    perf.status().await.is_ok_and(|status| status.success())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn phases_that_are_disturbed_for_one_figure_each() {
+    let phases = phases(&["--workload", "burst32", "--paths", "proxied", "--user-part", "--allocations"]).await;
+    let probes: Vec<_> = phases.iter().map(|phase| phase["probe"].as_str()).collect();
+    if may_sample().await {
+        assert_eq!(probes, [None, Some("user_part"), Some("allocations")]);
+        let part = number(&phases[1], "/proxy_user_ns_per_frame");
+        assert!(part > 0.0 && part < number(&phases[1], "/proxy_cpu_ns_per_frame"), "{}", phases[1]);
+    } else {
+        assert_eq!(probes, [None, Some("allocations")], "what cannot be had is left out");
+    }
+    let (plain, allocations) = (&phases[0], &phases[phases.len() - 1]);
+    assert_eq!((&plain["proxy_user_ns_per_frame"], &plain["proxy_allocations_per_frame"]), (&Value::Null, &Value::Null));
+    // What happens beside the relay, once a second or so, allocates.
+    assert!(number(allocations, "/proxy_allocations_per_frame") < 0.1, "{allocations}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

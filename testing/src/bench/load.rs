@@ -15,11 +15,12 @@ use tokio::time::{sleep, timeout};
 
 use super::cipher::Cipher;
 use super::frames::Frames;
-use super::login;
+use super::login::{self, Playing};
 use super::measure::{Gauges, Usage};
 use super::player::Player;
-use super::probe::perf::Sampling;
+use super::processes::BACKENDS;
 use super::ticks::{Beat, Watcher};
+use crate::admin::{Admin, Moved};
 use crate::session_server::SessionServer;
 
 /// How long a login may take.
@@ -97,28 +98,65 @@ impl Shared {
     }
 }
 
+/// Where players come in.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    /// Where they connect.
+    pub address: SocketAddr,
+    /// Who they tell that they do, if they are to be online.
+    pub session_server: Option<&'a SessionServer>,
+    /// Where admins connect who move every player to another backend before anything else.
+    pub transfers: Option<SocketAddr>,
+}
+
+impl Target<'_> {
+    /// Offline, at this address.
+    pub fn offline(address: SocketAddr) -> Self {
+        Target { address, session_server: None, transfers: None }
+    }
+
+    /// Logs so many players in, named `prefix` and a number.
+    pub async fn players(&self, prefix: &str, connections: usize) -> anyhow::Result<Vec<Playing>> {
+        let mut players = Vec::new();
+        for index in 0..connections {
+            let login = timeout(LOGIN, login::player(self.address, &format!("{prefix}_{index}"), self.session_server)).await;
+            let playing = login.map_err(|_| anyhow!("it took longer than {LOGIN:?}")).flatten();
+            players.push(playing.with_context(|| format!("login of player {index}"))?);
+        }
+        if let Some(control) = self.transfers {
+            let mut admin = Admin::connect(&format!("http://{control}")).await;
+            for (index, player) in players.iter_mut().enumerate() {
+                let moved = timeout(LOGIN, transfer(&mut admin, &format!("{prefix}_{index}"), player)).await;
+                let moved = moved.map_err(|_| anyhow!("it took longer than {LOGIN:?}")).flatten();
+                moved.with_context(|| format!("transfer of player {index}"))?;
+            }
+        }
+        Ok(players)
+    }
+}
+
+/// Moves a player to the other backend. It may take a moment until the control plane knows of a login.
+async fn transfer(admin: &mut Admin, name: &str, player: &mut Playing) -> anyhow::Result<()> {
+    let asked = async {
+        while let Moved { succeeded: false, reason, detail, .. } = admin.transfer(name, BACKENDS[1]).await {
+            ensure!(reason == "player_offline", "{reason}: {detail}");
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    };
+    tokio::try_join!(asked, player.join()).map(drop)
+}
+
 /// Logs the players in at `target` (named `prefix` and a number), loads, and logs them out. Fails on the first echo that
 /// is not what was sent, and on one that does not come.
-pub async fn run(
-    target: SocketAddr,
-    prefix: &str,
-    load: &Load,
-    gauges: &Gauges<'_>,
-    session_server: Option<&SessionServer>,
-) -> anyhow::Result<Measured> {
+pub async fn run(target: &Target<'_>, prefix: &str, load: &Load, gauges: &Gauges<'_>) -> anyhow::Result<Measured> {
     let shared = Rc::new(Shared {
         frames: Cell::new(0),
         recording: Cell::new(false),
         stopping: Cell::new(false),
         latency: RefCell::new(Histogram::new_with_bounds(100, 60_000_000_000, 3)?),
     });
-    let mut players = Vec::new();
-    for index in 0..load.connections {
-        let name = format!("{prefix}_{index}");
-        let login = timeout(LOGIN, login::player(target, &name, session_server)).await;
-        let playing = login.map_err(|_| anyhow!("it took longer than {LOGIN:?}")).flatten();
-        players.push(playing.with_context(|| format!("login of player {index}"))?);
-    }
+    let players = target.players(prefix, load.connections).await?;
     // They begin together.
     let mut running = JoinSet::new();
     for (index, playing) in players.into_iter().enumerate() {
@@ -136,9 +174,12 @@ pub async fn run(
         }
     }
 
-    let sampling = gauges.perf.zip(gauges.proxy).map(|(perf, proxy)| perf.start(proxy, load.warmup + load.duration)).transpose()?;
     undisturbed(&mut running, sleep(load.warmup)).await?;
     let cipher = undisturbed(&mut running, cipher(gauges)).await??;
+    let sampling = match gauges.perf.zip(gauges.proxy) {
+        Some((perf, proxy)) => Some(undisturbed(&mut running, perf.start(proxy, load.duration)).await??),
+        None => None,
+    };
     let (before, usage, start) = (shared.frames.get(), gauges.read()?, Instant::now());
     shared.recording.set(true);
     undisturbed(&mut running, sleep(load.duration)).await?;
@@ -160,7 +201,10 @@ pub async fn run(
     });
     last.await.map_err(|_| anyhow!("the last echoes did not come within {LAST_ECHOES:?}")).flatten()?;
     ensure!(frames > 0, "not one frame came");
-    let user_share = sampling.map(Sampling::user_share).transpose()?;
+    let user_share = match sampling {
+        Some(sampling) => Some(sampling.user_share().await?),
+        None => None,
+    };
     let latency = shared.latency.borrow().clone();
     Ok(Measured { elapsed, frames, latency, usage, user_share, cipher, checked })
 }
@@ -218,7 +262,7 @@ mod tests {
                 let (listener, relayed) = listener().await;
                 spawn_local(relay::serve(listener, backend));
                 for target in [backend, relayed] {
-                    let measured = run(target, "bench", &load(payload), &Gauges::default(), None).await.unwrap();
+                    let measured = run(&Target::offline(target), "bench", &load(payload), &Gauges::default()).await.unwrap();
                     assert!(measured.checked >= measured.frames);
                     assert_eq!(measured.latency.len(), measured.frames);
                     assert_eq!(measured.checked % 32, 0, "whole bursts");
@@ -269,7 +313,7 @@ mod tests {
             ];
             for (spoil, said) in spoils {
                 let target = spoiling_relay(backend, spoil).await;
-                let error = run(target, "bench", &load(32), &Gauges::default(), None).await.unwrap_err();
+                let error = run(&Target::offline(target), "bench", &load(32), &Gauges::default()).await.unwrap_err();
                 let error = format!("{error:#}");
                 assert!(error.contains(said) || error.contains("not been sent"), "{error}");
             }

@@ -6,6 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use moonbridge_crypto::cfb8::{Decryptor, Encryptor, Secret};
 use moonbridge_crypto::login::server_hash;
 use moonbridge_protocol::frame::{self, Frame};
+use moonbridge_protocol::play;
+use moonbridge_protocol::version::Version;
 use moonbridge_protocol::wire::{self, Reader};
 use rsa::PublicKey;
 use rsa::pkcs8::DecodePublicKey as _;
@@ -17,10 +19,13 @@ use crate::session_server::SessionServer;
 /// Minecraft 1.7.6 to 1.7.10.
 const PROTOCOL: i32 = 5;
 
+/// What a client says of itself: its language, and how it shows the world.
+const SETTINGS: &[u8] = b"\x05en_US\x08\x00\x01\x01\x01";
+
 /// The longest frame of a login here.
 const LIMIT: usize = 32 * 1024;
 
-/// A player that has come to Join Game.
+/// A player that has come to Join Game, and answered it.
 pub struct Playing {
     /// Its connection.
     pub stream: TcpStream,
@@ -84,16 +89,28 @@ pub async fn player(target: SocketAddr, name: &str, session_server: Option<&Sess
         }
     }
     ensure!(session_server.is_none() || login.encrypt.0.is_some(), "the proxy let an online player in without asking who it is");
-    loop {
-        let (id, payload) = login.receive().await.context("waiting for Join Game")?;
-        match id {
-            0x01 => break,
-            0x40 => bail!("disconnected before Join Game: {}", Reader::new(&payload).string(32_767)?),
-            _ => {}
-        }
-    }
     let Login { stream, came, decrypt, encrypt } = login;
-    Ok(Playing { stream, came, decrypt, encrypt })
+    let mut playing = Playing { stream, came, decrypt, encrypt };
+    playing.join().await?;
+    Ok(playing)
+}
+
+impl Playing {
+    /// Reads up to the next Join Game, and answers it as the game does, with its settings.
+    pub async fn join(&mut self) -> anyhow::Result<()> {
+        loop {
+            let (id, payload) = receive(&mut self.stream, &mut self.came, &mut self.decrypt).await.context("waiting for Join Game")?;
+            match id {
+                0x01 => break,
+                0x40 => bail!("disconnected before Join Game: {}", Reader::new(&payload).string(32_767)?),
+                _ => {}
+            }
+        }
+        let mut out = Vec::new();
+        play::put_client_settings(&mut out, Version::newest(), SETTINGS);
+        self.encrypt.apply(&mut out);
+        Ok(self.stream.write_all(&out).await?)
+    }
 }
 
 /// Answers a login as a backend does, up to Join Game; returns the player's name and what it sent after it.

@@ -23,7 +23,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Mode::Initial)]
     pub mode: Mode,
     /// Players.
-    #[arg(long, value_parser = range(1, 2048))]
+    #[arg(long, value_parser = range(1, 16_384))]
     connections: Option<usize>,
     /// Bytes of a frame's payload, 8 of them its sequence number, and in ticks 8 its time.
     #[arg(long, value_parser = range(8, 2_000_000))]
@@ -85,7 +85,7 @@ pub enum Workload {
     W1,
     /// Echoes: 4 players, window 16, single frames of 1 KiB.
     W16,
-    /// A server's ticks: 64 players on one worker, each given 32 frames of 32 bytes 20 times a second.
+    /// A server's ticks: 500 players on one worker, each given 32 frames of 32 bytes 20 times a second.
     Fanout,
 }
 
@@ -94,6 +94,8 @@ pub enum Workload {
 pub enum Mode {
     /// Offline, from their first login.
     Initial,
+    /// Offline, and moved to another backend by the node before anything is sent.
+    PostTransfer,
     /// Online: a session server of this benchmark's own says who they are, and what goes between player and node is encrypted.
     Online,
 }
@@ -119,7 +121,7 @@ impl Options {
             Workload::Burst32 => (4, 32, 32, Pace::Window(4)),
             Workload::W1 => (4, 1024, 1, Pace::Window(1)),
             Workload::W16 => (4, 1024, 1, Pace::Window(16)),
-            Workload::Fanout => (64, 32, 32, Pace::Ticks(20)),
+            Workload::Fanout => (500, 32, 32, Pace::Ticks(20)),
         };
         let pace = match (self.window, self.ticks) {
             (Some(window), _) => Pace::Window(window),
@@ -152,7 +154,7 @@ impl Options {
     pub fn paths(&self) -> anyhow::Result<Vec<Path>> {
         let paths: Vec<Path> = match self.mode {
             _ if !self.paths.is_empty() => self.paths.iter().map(|name| Path::named(name)).collect(),
-            Mode::Initial => {
+            Mode::Initial | Mode::PostTransfer => {
                 let peers = self.peers.iter().map(|(name, _)| Path::Peer(name.clone()));
                 [Path::Direct, Path::Proxied].into_iter().chain(peers).collect()
             }

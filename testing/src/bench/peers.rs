@@ -29,9 +29,12 @@ pub async fn start(path: &Path, to: &Route<'_>, place: Place<'_>) -> anyhow::Res
         other => bail!("{other} is no peer"),
     };
     let mut process = Process::start_group(path.name(), &command, place)?;
-    within(START, &format!("log in through {path}"), &mut process, || async move {
-        login::player(listen, "bench_start", None).await.map(drop)
-    })
+    within(
+        START,
+        &format!("log in through {path}"),
+        &mut process,
+        || async move { login::player(listen, "bench_start", None).await.map(drop) },
+    )
     .await?;
     Ok((process, listen))
 }
@@ -80,9 +83,9 @@ fn haproxy(listen: SocketAddr, to: &Route<'_>, dir: &File) -> anyhow::Result<Com
 }
 
 fn custom(listen: SocketAddr, to: &Route<'_>, name: &str) -> anyhow::Result<Command> {
-    let line = to.command.with_context(|| {
-        format!("no command starts the path {name}: give --peer {name}=COMMAND, or set {} to it", variable(name))
-    })?;
+    let line = to
+        .command
+        .with_context(|| format!("no command starts the path {name}: give --peer {name}=COMMAND, or set {} to it", variable(name)))?;
     let mut command = Command::new("sh");
     command.args(["-c", line]).env("LISTEN", listen.to_string()).env("BACKEND", to.backend.to_string());
     Ok(command)

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 
 use super::cipher;
 use super::frames::Frames;
-use super::load::{self, Load, Pace};
+use super::load::{self, Load, Pace, Target};
 use super::measure::{Gauges, machine};
 use super::options::{Mode, Options};
 use super::path::{Path, order};
@@ -47,7 +47,11 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let print = |text: &str| if options.json { eprintln!("{text}") } else { println!("{text}") };
     let Options { mode, layout, .. } = options;
     let encryption = if *mode == Mode::Online { report::ENCRYPTION } else { "" };
-    print(&format!("{machine}\n{load:?}, mode {mode:?}, layout {layout:?}, workers {}\n\n{}{encryption}", options.workers(), report::HEADER));
+    print(&format!(
+        "{machine}\n{load:?}, mode {mode:?}, layout {layout:?}, workers {}\n\n{}{encryption}",
+        options.workers(),
+        report::HEADER
+    ));
     let mut phases = Vec::new();
     let mut one = async |repeat: usize, path: &Path, probe: Option<Probe>| {
         let phase = stage.phase(repeat, path, probe).await.with_context(|| format!("repeat {repeat}, {path}"))?;
@@ -94,9 +98,17 @@ struct Way {
     proxy: Option<u32>,
     /// Set where the node is in online mode.
     collector: Option<Collector>,
+    /// Set where players are moved to another backend.
+    transfers: Option<SocketAddr>,
     /// Set where the proxy's allocations are counted.
     allocations: Option<Allocations>,
     _processes: (Option<Network>, Option<Process>),
+}
+
+impl Way {
+    fn to(path: Path, address: SocketAddr) -> Way {
+        Way { path, address, proxy: None, collector: None, transfers: None, allocations: None, _processes: (None, None) }
+    }
 }
 
 impl<'a> Stage<'a> {
@@ -110,7 +122,7 @@ impl<'a> Stage<'a> {
             }
         };
         let session_server = match options.mode {
-            Mode::Initial => None,
+            Mode::Initial | Mode::PostTransfer => None,
             Mode::Online => Some(SessionServer::start().await),
         };
         Ok(Stage { options, load, dir, backend, session_server, ways: Vec::new(), perf: None })
@@ -121,7 +133,7 @@ impl<'a> Stage<'a> {
         let mut probes = Vec::new();
         let left_out = |probe: Probe, error: anyhow::Error| eprintln!("Without the {}: {error:#}", probe.name());
         if self.options.user_part {
-            match Perf::new(self.dir, self.options.layout.proxy().map(|_| 0)) {
+            match Perf::new(self.dir, self.options.layout.proxy().map(|_| 0)).await {
                 Ok(perf) => {
                     self.perf = Some(perf);
                     probes.push(Probe::UserPart);
@@ -150,7 +162,7 @@ impl<'a> Stage<'a> {
         let allocations = library.map(|library| library.count(&dir)).transpose()?;
         let place = Place { cpu: self.options.layout.proxy(), dir: &dir, preload: allocations.as_ref().map(|count| &count.preload) };
         let direct = self.backend.1;
-        let mut way = Way { path: path.clone(), address: direct, proxy: None, collector: None, allocations: None, _processes: (None, None) };
+        let mut way = Way::to(path.clone(), direct);
         match path {
             Path::Direct => {}
             Path::Raw => {
@@ -174,6 +186,7 @@ impl<'a> Stage<'a> {
                 let setup = Setup { binary: &binary, backend: direct, workers: self.options.workers(), place, online };
                 let network = Network::start(setup).await?;
                 way.collector = online.is_some().then_some(collector);
+                way.transfers = (self.options.mode == Mode::PostTransfer).then_some(network.control);
                 (way.address, way.proxy, way._processes.0) = (network.address, Some(network.node.id()), Some(network));
             }
         }
@@ -197,9 +210,12 @@ impl<'a> Stage<'a> {
         };
         let load = &self.load;
         let kernel = cipher::alone(load.burst * Frames::new(load.payload, 0)?.whole());
-        let session_server = self.session_server.as_ref().filter(|_| way.collector.is_some());
-        let names = format!("b{repeat}w{index}");
-        let measured = load::run(way.address, &names, load, &gauges, session_server).await?;
+        let target = Target {
+            address: way.address,
+            session_server: self.session_server.as_ref().filter(|_| way.collector.is_some()),
+            transfers: way.transfers,
+        };
+        let measured = load::run(&target, &format!("b{repeat}w{index}"), load, &gauges).await?;
         Ok(Phase::new(repeat, path.clone(), probe, load, &measured, kernel))
     }
 }

@@ -13,7 +13,7 @@ use clap::{Parser, Subcommand};
 use moonbridge_testing::bench::options::Options;
 use moonbridge_testing::bench::ticks::{self, Beat};
 use moonbridge_testing::bench::{echo, relay, stage};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::task::LocalSet;
 
 /// Compares players connected directly with players connected through a node, and through other proxies.
@@ -47,8 +47,14 @@ enum Role {
     RawRelay {
         /// Where to.
         to: SocketAddr,
+        /// Where players connect.
+        #[arg(default_value = ANYWHERE)]
+        listen: SocketAddr,
     },
 }
+
+/// A free port of this machine's own.
+const ANYWHERE: &str = "127.0.0.1:0";
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -65,12 +71,12 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let local = LocalSet::new();
     match cli.role {
         None => local.block_on(&runtime, bench(&cli.options)),
-        Some(Role::EchoBackend) => local.block_on(&runtime, serve(echo::serve)),
+        Some(Role::EchoBackend) => local.block_on(&runtime, serve(ANYWHERE, echo::serve)),
         Some(Role::TickBackend { payload, frames, a_second }) => {
             let beat = Beat { payload, frames, a_second };
-            local.block_on(&runtime, serve(|listener| ticks::serve(listener, beat)))
+            local.block_on(&runtime, serve(ANYWHERE, |listener| ticks::serve(listener, beat)))
         }
-        Some(Role::RawRelay { to }) => local.block_on(&runtime, serve(|listener| relay::serve(listener, to))),
+        Some(Role::RawRelay { to, listen }) => local.block_on(&runtime, serve(listen, |listener| relay::serve(listener, to))),
     }
 }
 
@@ -86,8 +92,11 @@ async fn bench(options: &Options) -> anyhow::Result<()> {
 }
 
 /// Listens, says where, and serves until standard input ends (with the process that started this one).
-async fn serve<F: Future<Output = anyhow::Result<()>>>(serve: impl FnOnce(TcpListener) -> F) -> anyhow::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
+async fn serve<F: Future<Output = anyhow::Result<()>>>(
+    listen: impl ToSocketAddrs,
+    serve: impl FnOnce(TcpListener) -> F,
+) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(listen).await?;
     println!("{}", listener.local_addr()?);
     let (ended, parent_ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, Command};
 
 use crate::bench::measure::tree::with_descendants;
 
@@ -31,14 +33,14 @@ impl Perf {
     ///
     /// # Errors
     /// If it is not installed, or not allowed to.
-    pub fn new(dir: &Path, cpu: Option<usize>) -> anyhow::Result<Self> {
+    pub async fn new(dir: &Path, cpu: Option<usize>) -> anyhow::Result<Self> {
         let perf = Perf { file: dir.join("perf.data"), cpu };
-        perf.start(std::process::id(), Duration::from_millis(10))?.end().context("perf cannot sample here")?;
+        perf.start(std::process::id(), Duration::from_millis(10)).await?.end().await.context("perf cannot sample here")?;
         Ok(perf)
     }
 
-    /// Samples a process and its descendants for this long.
-    pub fn start(&self, root: u32, time: Duration) -> anyhow::Result<Sampling> {
+    /// Samples a process and its descendants, from its return on for this long.
+    pub async fn start(&self, root: u32, time: Duration) -> anyhow::Result<Sampling> {
         let processes: Vec<String> = with_descendants(root)?.iter().map(ToString::to_string).collect();
         let mut command = match self.cpu {
             Some(cpu) => {
@@ -49,29 +51,29 @@ impl Perf {
             None => Command::new("perf"),
         };
         command.args(["record", "--quiet", "--event", "cpu-clock", "--freq", FREQUENCY, "--pid", &processes.join(","), "--output"]);
-        command.arg(&self.file).args(["--", "sleep", &time.as_secs_f64().to_string()]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(self.log())?);
-        let perf = command.spawn().context("starting perf (package linux-perf)")?;
+        // What perf starts, it starts when it samples.
+        command.arg(&self.file).args(["--", "sh", "-c", "echo; exec sleep \"$0\" >&-", &time.as_secs_f64().to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log_of(&self.file))?).kill_on_drop(true);
+        let mut perf = command.spawn().context("starting perf (package linux-perf)")?;
+        let mut stdout = perf.stdout.take().context("no stdout")?;
+        // Nothing comes of a perf that fails; its end says why.
+        let _ = stdout.read(&mut [0]).await?;
         Ok(Sampling { perf, file: self.file.clone() })
-    }
-
-    fn log(&self) -> PathBuf {
-        log_of(&self.file)
     }
 }
 
 impl Sampling {
     /// Waits until the time is over, and tells which share of the samples was in user mode.
-    pub fn user_share(self) -> anyhow::Result<f64> {
+    pub async fn user_share(self) -> anyhow::Result<f64> {
         let file = self.file.clone();
-        self.end()?;
-        let said = Command::new("perf").args(["script", "--fields", "ip", "--input"]).arg(&file).stderr(Stdio::null()).output()?;
+        self.end().await?;
+        let said = Command::new("perf").args(["script", "--fields", "ip", "--input"]).arg(&file).stderr(Stdio::null()).output().await?;
         ensure!(said.status.success(), "perf cannot read what it has recorded");
         share(&String::from_utf8_lossy(&said.stdout))
     }
 
-    fn end(mut self) -> anyhow::Result<()> {
-        let status = self.perf.wait()?;
+    async fn end(mut self) -> anyhow::Result<()> {
+        let status = self.perf.wait().await?;
         if !status.success() {
             bail!("{}", std::fs::read_to_string(log_of(&self.file)).unwrap_or_default().trim());
         }
