@@ -312,6 +312,13 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_read() {
+        let trace = Trace::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/benchmarks/traces/npm-ticks.frames"))).unwrap();
+        assert_eq!((trace.frames(Clientbound).len(), trace.frames(Serverbound).len()), (1231, 106));
+        assert_eq!((trace.lasts(), trace.longest(Clientbound) > 8000), (Duration::from_secs(5), true));
+    }
+
+    #[test]
     fn mistakes_are_told_with_their_line() {
         let whole = SMALL.len();
         let cases = [
