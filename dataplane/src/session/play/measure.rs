@@ -14,7 +14,6 @@ use moonbridge_protocol::forge::ids::ModIds;
 use moonbridge_protocol::forge::lead::Lead;
 use moonbridge_protocol::forge::message::{Message, ServerHello};
 use moonbridge_protocol::forge::mods::ModList;
-use moonbridge_protocol::frame;
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::version::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -225,6 +224,11 @@ impl Session {
         let State { in_world, fenced, forge, .. } = &self.state;
         *in_world && !fenced && !forge.watches_clientbound() && forge.may_reset().is_ok()
     }
+
+    /// How many keep-alives the player has not answered.
+    pub fn unanswered(&self) -> usize {
+        self.state.ledger.outstanding()
+    }
 }
 
 fn world(entity_id: i32) -> JoinGame {
@@ -239,16 +243,4 @@ fn ids() -> Vec<u8> {
     let mut ids = Vec::new();
     ModIds { mappings: vec![("\u{1}minecraft:stone", 1)], ..ModIds::default() }.write(&mut ids);
     ids
-}
-
-/// Bytes of a busy tick: small frames, with a keep-alive and a tab-list line among the backend's, and the answer to none.
-pub fn tick() -> (Vec<u8>, Vec<u8>) {
-    let version = Version::newest();
-    let (mut clientbound, mut serverbound) = (Vec::new(), Vec::new());
-    for index in 0..64u8 {
-        frame::put(&mut clientbound, 0x15, |out| out.extend_from_slice(&[index; 8]));
-        frame::put(&mut serverbound, 0x06, |out| out.extend_from_slice(&[index; 41]));
-    }
-    moonbridge_protocol::tab_list::put_player_list_item(&mut clientbound, version, "Steve", true, 20);
-    (clientbound, serverbound)
 }

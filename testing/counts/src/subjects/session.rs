@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use moonbridge_dataplane::commands::Table;
 use moonbridge_dataplane::config::Config;
 use moonbridge_dataplane::measure;
 use moonbridge_dataplane::node::Node;
@@ -35,13 +36,17 @@ pub(super) enum Part {
     Worker,
 }
 
-/// What the session has been through before it is counted.
+/// What kind of session it is.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Past {
-    /// It is where it began.
+pub(super) enum Kind {
+    /// Where it began, with all on that is on by default.
     Initial,
+    /// The same, whose backend asks for a sign of life as often as a server of 1.7 with 20 bursts a second.
+    KeptAlive,
     /// It has been moved to another backend.
     Moved,
+    /// As initial, but without players' commands and the backends' plugin channel.
+    Plain,
 }
 
 const NAME: &str = "Steve";
@@ -49,16 +54,18 @@ const NAME: &str = "Steve";
 /// How long a peer waits for the next bytes: under callgrind all is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+const BURSTS_BETWEEN_KEEP_ALIVES: u64 = 40;
+
 /// Echoes before any is counted, and those that are.
 const WARM: u64 = 50;
 const COUNTED: u64 = 400;
 
 /// A backend writes `frames` frames of `payload` bytes at once and the player sends them back, again and again; how many frames
 /// have come back.
-pub(super) fn echo(part: Part, past: Past, frames: u64, payload: usize) -> anyhow::Result<u64> {
+pub(super) fn echo(part: Part, kind: Kind, frames: u64, payload: usize) -> anyhow::Result<u64> {
     let front = TcpListener::bind("127.0.0.1:0")?;
     let backends = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-    let node = node(&backends)?;
+    let node = node(&backends, kind != Kind::Plain)?;
     let (in_world, mut is_in_world) = oneshot::channel();
     let (warm, mut is_warm) = oneshot::channel();
     let (go_on, may_go_on) = mpsc::channel();
@@ -67,10 +74,10 @@ pub(super) fn echo(part: Part, past: Past, frames: u64, payload: usize) -> anyho
     let peers = thread::spawn(move || -> anyhow::Result<()> {
         let mut peers = Peers::log_in(address, &backends[0])?;
         let _ = in_world.send(());
-        if past == Past::Moved {
+        if kind == Kind::Moved {
             peers.be_moved(&backends[1])?;
         }
-        let burst = burst(frames, payload);
+        let burst = Burst::new(frames, payload, kind == Kind::KeptAlive);
         peers.echo(&burst, WARM)?;
         let _ = warm.send(());
         may_go_on.recv()?;
@@ -84,7 +91,7 @@ pub(super) fn echo(part: Part, past: Past, frames: u64, payload: usize) -> anyho
     serve(&runtime, &front, &node, counting.clone())?;
     let through = move || -> anyhow::Result<()> {
         runtime.block_on(&mut is_in_world)?;
-        if past == Past::Moved {
+        if kind == Kind::Moved {
             runtime.block_on(transfer(&node))?;
         }
         runtime.block_on(&mut is_warm)?;
@@ -111,20 +118,24 @@ pub(super) fn echo(part: Part, past: Past, frames: u64, payload: usize) -> anyho
     Ok(COUNTED * frames)
 }
 
-/// A node whose one route leads to these backends.
-fn node(backends: &[TcpListener; 2]) -> anyhow::Result<Arc<Node>> {
+/// A node whose one route leads to these backends, with commands and the plugin channel or without.
+fn node(backends: &[TcpListener; 2], commands: bool) -> anyhow::Result<Arc<Node>> {
     let mut snapshot = Snapshot::default();
     let mut names = Vec::new();
     for (listener, name) in backends.iter().zip(["first", "second"]) {
         let address = listener.local_addr()?.to_string();
         let address = address.parse().map_err(|error| anyhow!("{address}: {error}"))?;
-        let (drained, restricted, plugin_channel_off) = (false, false, false);
+        let (drained, restricted, plugin_channel_off) = (false, false, !commands);
         let backend = Backend { name: name.into(), address, forwarding: Forwarding::None, drained, restricted, plugin_channel_off };
         snapshot.backends.insert(name.into(), Arc::new(backend));
         names.push(name.into());
     }
     snapshot.routes.insert("*".into(), Arc::new(Route { host: "*".into(), backends: names, on_kick: OnKick::Disconnect }));
-    let node = Node::new(Config::default(), CancellationToken::new());
+    let mut config = Config::default();
+    if !commands {
+        config.commands.table = Arc::new(Table::EMPTY);
+    }
+    let node = Node::new(config, CancellationToken::new());
     node.put_in_force(snapshot);
     Ok(Arc::new(node))
 }
@@ -212,16 +223,38 @@ impl Peers {
         hear(&mut self.backend, &mark)
     }
 
-    fn echo(&mut self, burst: &[u8], times: u64) -> anyhow::Result<()> {
-        let mut heard = vec![0; burst.len()];
-        for _ in 0..times {
-            self.backend.write_all(burst)?;
+    fn echo(&mut self, burst: &Burst, times: u64) -> anyhow::Result<()> {
+        for index in 0..times {
+            let frames = if index % BURSTS_BETWEEN_KEEP_ALIVES == 0 { &burst.with_keep_alive } else { &burst.frames };
+            let mut heard = vec![0; frames.len()];
+            self.backend.write_all(frames)?;
             self.player.read_exact(&mut heard)?;
             self.player.write_all(&heard)?;
             self.backend.read_exact(&mut heard)?;
-            ensure!(heard == burst, "what comes back is not what was sent");
+            ensure!(heard == *frames, "what comes back is not what was sent");
         }
         Ok(())
+    }
+}
+
+/// What is sent with one write.
+struct Burst {
+    frames: Vec<u8>,
+    /// The same with a keep-alive behind, whose answer is the same in both directions, if there are any.
+    with_keep_alive: Vec<u8>,
+}
+
+impl Burst {
+    fn new(frames: u64, payload: usize, keep_alives: bool) -> Burst {
+        let mut burst = Vec::new();
+        for index in 0..frames {
+            frame::put(&mut burst, 0x50, |out| out.extend(std::iter::repeat_n(index as u8, payload)));
+        }
+        let mut with_keep_alive = burst.clone();
+        if keep_alives {
+            play::put_keep_alive_clientbound(&mut with_keep_alive, Version::newest(), 12345);
+        }
+        Burst { frames: burst, with_keep_alive }
     }
 }
 
@@ -251,13 +284,5 @@ fn hear(stream: &mut TcpStream, last: &[u8]) -> anyhow::Result<()> {
 fn login_success() -> Vec<u8> {
     let mut out = Vec::new();
     login::put_login_success(&mut out, Version::newest(), name::offline_uuid(NAME), NAME);
-    out
-}
-
-fn burst(frames: u64, payload: usize) -> Vec<u8> {
-    let mut out = Vec::new();
-    for index in 0..frames {
-        frame::put(&mut out, 0x50, |out| out.extend(std::iter::repeat_n(index as u8, payload)));
-    }
     out
 }
