@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -23,6 +24,8 @@ use super::ticks::{Beat, Watcher};
 use crate::admin::{Admin, Moved};
 use crate::session_server::SessionServer;
 
+/// Logins under way at a time.
+const AT_ONCE: usize = 16;
 /// How long a login may take.
 const LOGIN: Duration = Duration::from_secs(20);
 /// How long the last echoes may take after a phase.
@@ -117,12 +120,12 @@ impl Target<'_> {
 
     /// Logs so many players in, named `prefix` and a number.
     pub async fn players(&self, prefix: &str, connections: usize) -> anyhow::Result<Vec<Playing>> {
-        let mut players = Vec::new();
-        for index in 0..connections {
+        let login = async |index: usize| {
             let login = timeout(LOGIN, login::player(self.address, &format!("{prefix}_{index}"), self.session_server)).await;
             let playing = login.map_err(|_| anyhow!("it took longer than {LOGIN:?}")).flatten();
-            players.push(playing.with_context(|| format!("login of player {index}"))?);
-        }
+            playing.with_context(|| format!("login of player {index}"))
+        };
+        let mut players: Vec<Playing> = stream::iter(0..connections).map(login).buffered(AT_ONCE).try_collect().await?;
         if let Some(control) = self.transfers {
             let mut admin = Admin::connect(&format!("http://{control}")).await;
             for (index, player) in players.iter_mut().enumerate() {

@@ -99,7 +99,7 @@ impl Playing {
     /// Reads up to the next Join Game, and answers it as the game does, with its settings.
     pub async fn join(&mut self) -> anyhow::Result<()> {
         loop {
-            let (id, payload) = receive(&mut self.stream, &mut self.came, &mut self.decrypt).await.context("waiting for Join Game")?;
+            let (id, payload) = self.receive().await.context("waiting for Join Game")?;
             match id {
                 0x01 => break,
                 0x40 => bail!("disconnected before Join Game: {}", Reader::new(&payload).string(32_767)?),
@@ -108,8 +108,18 @@ impl Playing {
         }
         let mut out = Vec::new();
         play::put_client_settings(&mut out, Version::newest(), SETTINGS);
-        self.encrypt.apply(&mut out);
-        Ok(self.stream.write_all(&out).await?)
+        self.send(&mut out).await
+    }
+
+    /// The next frame, its id and its payload.
+    pub async fn receive(&mut self) -> anyhow::Result<(i32, Vec<u8>)> {
+        receive(&mut self.stream, &mut self.came, &mut self.decrypt).await
+    }
+
+    /// Sends frames, which are encrypted in place if they are to be.
+    pub async fn send(&mut self, frames: &mut [u8]) -> anyhow::Result<()> {
+        self.encrypt.apply(frames);
+        Ok(self.stream.write_all(frames).await?)
     }
 }
 

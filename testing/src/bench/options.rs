@@ -48,7 +48,7 @@ pub struct Options {
     pub repeats: usize,
     /// Which ways the frames go in turn: direct (to the backend), proxied (through the node), alone (through a node that encrypts
     /// each session alone; online), raw (through a relay that only copies bytes), nginx, haproxy, or the name of a --peer
-    /// [default: direct,proxied and every --peer; online: proxied,alone].
+    /// [default: direct,proxied and every --peer; online: proxied,alone; idle: without direct].
     #[arg(long, value_delimiter = ',')]
     paths: Vec<String>,
     /// Another proxy, and what starts it: run by sh in the foreground, with LISTEN and BACKEND (host:port) in its environment
@@ -58,7 +58,7 @@ pub struct Options {
     /// Which CPUs the processes may use.
     #[arg(long, value_enum, default_value_t = Layout::Free)]
     pub layout: Layout,
-    /// Worker threads of the node [default: its own default, one a core; fanout: 1].
+    /// Worker threads of the node [default: its own default, one a core; fanout, idle: 1].
     #[arg(long, value_parser = range(0, 256))]
     workers: Option<usize>,
     /// The moonbridge binary [default: the one beside this, built if need be].
@@ -87,6 +87,8 @@ pub enum Workload {
     W16,
     /// A server's ticks: 500 players on one worker, each given 32 frames of 32 bytes 20 times a second.
     Fanout,
+    /// Nothing: 1,000 players who only stay; what a session costs each proxy. Backends ask every 2 s whether they are there.
+    Idle,
 }
 
 /// How the players come in.
@@ -122,6 +124,7 @@ impl Options {
             Workload::W1 => (4, 1024, 1, Pace::Window(1)),
             Workload::W16 => (4, 1024, 1, Pace::Window(16)),
             Workload::Fanout => (500, 32, 32, Pace::Ticks(20)),
+            Workload::Idle => (1000, 1024, 1, Pace::Window(1)),
         };
         let pace = match (self.window, self.ticks) {
             (Some(window), _) => Pace::Window(window),
@@ -144,7 +147,7 @@ impl Options {
 
     /// Worker threads of the node; 0 leaves it to the node.
     pub fn workers(&self) -> usize {
-        self.workers.unwrap_or(if self.workload == Workload::Fanout { 1 } else { 0 })
+        self.workers.unwrap_or(usize::from(matches!(self.workload, Workload::Fanout | Workload::Idle)))
     }
 
     /// The ways to compare.
@@ -155,8 +158,8 @@ impl Options {
         let paths: Vec<Path> = match self.mode {
             _ if !self.paths.is_empty() => self.paths.iter().map(|name| Path::named(name)).collect(),
             Mode::Initial | Mode::PostTransfer => {
-                let peers = self.peers.iter().map(|(name, _)| Path::Peer(name.clone()));
-                [Path::Direct, Path::Proxied].into_iter().chain(peers).collect()
+                let own = if self.workload == Workload::Idle { &[Path::Proxied][..] } else { &[Path::Direct, Path::Proxied] };
+                own.iter().cloned().chain(self.peers.iter().map(|(name, _)| Path::Peer(name.clone()))).collect()
             }
             Mode::Online => vec![Path::Proxied, Path::Alone],
         };
@@ -164,6 +167,10 @@ impl Options {
             ensure!(!paths[..index].contains(path), "{path} is among the paths twice");
         }
         ensure!(self.mode == Mode::Online || !paths.contains(&Path::Alone), "the path alone is for --mode online");
+        ensure!(
+            self.workload != Workload::Idle || !paths.contains(&Path::Direct),
+            "idle players cost nothing where there is no proxy: leave direct out of --paths"
+        );
         Ok(paths)
     }
 

@@ -1,5 +1,6 @@
 //! A raw relay: what any proxy costs on this machine. It copies bytes both ways, one write a read, and does nothing else.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,6 +9,11 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+
+thread_local! {
+    /// What one read may bring. All connections share it: nothing stays in it.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; 256 * 1024]);
+}
 
 /// Serves until the future is dropped, all connections on this thread (within a `LocalSet`).
 pub async fn serve(listener: TcpListener, to: SocketAddr) -> anyhow::Result<()> {
@@ -26,7 +32,7 @@ fn pair(player: TcpStream, backend: TcpStream) {
     let (from_player, to_player) = player.into_split();
     let (from_backend, to_backend) = backend.into_split();
     for (from, to) in [(from_player, to_backend), (from_backend, to_player)] {
-        let mut direction = Direction { from, to, buffer: vec![0; 256 * 1024], at: 0, end: 0 };
+        let mut direction = Direction { from, to, waiting: Vec::new() };
         // The end of one direction drops its write half, which ends the other.
         tokio::task::spawn_local(async move { poll_fn(|cx| direction.poll(cx)).await });
     }
@@ -35,21 +41,29 @@ fn pair(player: TcpStream, backend: TcpStream) {
 struct Direction {
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
-    buffer: Vec<u8>,
-    at: usize,
-    end: usize,
+    /// What was read and not taken.
+    waiting: Vec<u8>,
 }
 
 impl Direction {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         loop {
-            while self.at < self.end {
-                self.at += ready!(Pin::new(&mut self.to).poll_write(cx, &self.buffer[self.at..self.end]))?;
+            while !self.waiting.is_empty() {
+                let written = ready!(Pin::new(&mut self.to).poll_write(cx, &self.waiting))?;
+                self.waiting.drain(..written);
             }
-            let mut room = ReadBuf::new(&mut self.buffer);
-            ready!(Pin::new(&mut self.from).poll_read(cx, &mut room))?;
-            (self.at, self.end) = (0, room.filled().len());
-            if self.end == 0 {
+            let read = BUFFER.with_borrow_mut(|buffer| {
+                let mut room = ReadBuf::new(buffer);
+                ready!(Pin::new(&mut self.from).poll_read(cx, &mut room))?;
+                let bytes = room.filled();
+                let written = match Pin::new(&mut self.to).poll_write(cx, bytes) {
+                    Poll::Ready(written) => written?,
+                    Poll::Pending => 0,
+                };
+                self.waiting.extend_from_slice(&bytes[written..]);
+                Poll::Ready(std::io::Result::Ok(bytes.len()))
+            });
+            if ready!(read)? == 0 {
                 return Poll::Ready(Ok(()));
             }
         }

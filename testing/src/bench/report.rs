@@ -10,6 +10,7 @@ use super::path::Path;
 use super::probe::Probe;
 
 pub use self::summary::summary;
+pub(super) use self::summary::{row, spread, told};
 
 /// A phase, as `--json` gives it.
 #[derive(Debug, Clone, Serialize)]

@@ -8,9 +8,11 @@ use anyhow::{Context as _, ensure};
 
 use super::cipher;
 use super::frames::Frames;
+use super::idle::{self, Idle};
 use super::load::{self, Load, Pace, Target};
 use super::measure::{Gauges, machine};
-use super::options::{Mode, Options};
+use super::memory;
+use super::options::{Mode, Options, Workload};
 use super::path::{Path, order};
 use super::peers::{self, Route};
 use super::probe::Probe;
@@ -30,6 +32,8 @@ const PROBES: usize = 3;
 /// If a path's processes do not start, or a frame comes that is not what was sent.
 pub async fn run(options: &Options) -> anyhow::Result<()> {
     let (load, paths) = (options.load()?, options.paths()?);
+    let most = memory::most_sessions()?;
+    ensure!(load.connections <= most, "the limit of open files (ulimit -Hn) allows {most} players: make --connections smaller");
     if cfg!(debug_assertions) {
         eprintln!("This is a debug build: what it prints says nothing (run it with --release).");
     }
@@ -39,6 +43,12 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     }
     let dir = tempfile::tempdir()?;
     let mut stage = Stage::new(options, load, dir.path()).await?;
+    let print = |text: &str| if options.json { eprintln!("{text}") } else { println!("{text}") };
+    let Options { mode, layout, .. } = options;
+    print(&format!("{machine}\n{load:?}, mode {mode:?}, layout {layout:?}, workers {}\n", options.workers()));
+    if options.workload == Workload::Idle {
+        return stage.idle(&paths, print).await;
+    }
     for path in &paths {
         stage.open(path, None).await?;
     }
@@ -88,6 +98,7 @@ struct Stage<'a> {
     backend: (Process, SocketAddr),
     session_server: Option<SessionServer>,
     ways: Vec<Way>,
+    opened: usize,
     perf: Option<Perf>,
 }
 
@@ -115,6 +126,7 @@ impl<'a> Stage<'a> {
     async fn new(options: &'a Options, load: Load, dir: &'a File) -> anyhow::Result<Self> {
         let place = Place { cpu: options.layout.others(), dir, preload: None };
         let backend = match load.pace {
+            _ if options.workload == Workload::Idle => processes::role("quiet-backend", &[], place)?,
             Pace::Window(_) => processes::role("echo-backend", &[], place)?,
             Pace::Ticks(a_second) => {
                 let arguments = [load.payload.to_string(), load.burst.to_string(), a_second.to_string()];
@@ -125,7 +137,7 @@ impl<'a> Stage<'a> {
             Mode::Initial | Mode::PostTransfer => None,
             Mode::Online => Some(SessionServer::start().await),
         };
-        Ok(Stage { options, load, dir, backend, session_server, ways: Vec::new(), perf: None })
+        Ok(Stage { options, load, dir, backend, session_server, ways: Vec::new(), opened: 0, perf: None })
     }
 
     /// Makes ready for the probes that are asked for; one that cannot be had here is said, and left out.
@@ -157,7 +169,8 @@ impl<'a> Stage<'a> {
 
     /// Starts what the frames of this path go through, so that its allocations are counted if there is a library for it.
     async fn open(&mut self, path: &Path, library: Option<&Library>) -> anyhow::Result<()> {
-        let dir = self.dir.join(self.ways.len().to_string());
+        self.opened += 1;
+        let dir = self.dir.join(self.opened.to_string());
         std::fs::create_dir(&dir)?;
         let allocations = library.map(|library| library.count(&dir)).transpose()?;
         let place = Place { cpu: self.options.layout.proxy(), dir: &dir, preload: allocations.as_ref().map(|count| &count.preload) };
@@ -195,6 +208,34 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// Measures players who only stay, each time in processes of their own.
+    async fn idle(&mut self, paths: &[Path], print: impl Fn(&str)) -> anyhow::Result<()> {
+        print(idle::HEADER);
+        let mut all = Vec::new();
+        for repeat in 1..=self.options.repeats {
+            for path in order(paths, repeat - 1) {
+                self.open(path, None).await?;
+                let way = self.ways.pop().context("a path that was just opened")?;
+                let gauges = Gauges { proxy: way.proxy, ..Gauges::default() };
+                let target = self.target(&way);
+                let idle = Idle::measure(repeat, path, &target, &self.load, &gauges);
+                let idle = idle.await.with_context(|| format!("repeat {repeat}, {path}"))?;
+                print(&idle.line());
+                if self.options.json {
+                    println!("{}", serde_json::to_string(&idle)?);
+                }
+                all.push(idle);
+            }
+        }
+        print(&format!("\n{}", idle::summary(&all, paths)));
+        Ok(())
+    }
+
+    fn target(&self, way: &Way) -> Target<'_> {
+        let session_server = self.session_server.as_ref().filter(|_| way.collector.is_some());
+        Target { address: way.address, session_server, transfers: way.transfers }
+    }
+
     /// One phase on this path, which is open.
     async fn phase(&self, repeat: usize, path: &Path, probe: Option<Probe>) -> anyhow::Result<Phase> {
         let counted = probe == Some(Probe::Allocations);
@@ -210,12 +251,7 @@ impl<'a> Stage<'a> {
         };
         let load = &self.load;
         let kernel = cipher::alone(load.burst * Frames::new(load.payload, 0)?.whole());
-        let target = Target {
-            address: way.address,
-            session_server: self.session_server.as_ref().filter(|_| way.collector.is_some()),
-            transfers: way.transfers,
-        };
-        let measured = load::run(&target, &format!("b{repeat}w{index}"), load, &gauges).await?;
+        let measured = load::run(&self.target(way), &format!("b{repeat}w{index}"), load, &gauges).await?;
         Ok(Phase::new(repeat, path.clone(), probe, load, &measured, kernel))
     }
 }

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
+use moonbridge_testing::bench::memory::Kind;
+use moonbridge_testing::bench::memory::backend::quiet;
 use moonbridge_testing::bench::options::Options;
 use moonbridge_testing::bench::ticks::{self, Beat};
 use moonbridge_testing::bench::{echo, relay, stage};
@@ -42,6 +44,9 @@ enum Role {
         /// Ticks in a second.
         a_second: u32,
     },
+    /// The backend that asks its players whether they are there; ends with its standard input.
+    #[command(hide = true)]
+    QuietBackend,
     /// The relay that only copies bytes; ends with its standard input.
     #[command(hide = true)]
     RawRelay {
@@ -76,6 +81,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             let beat = Beat { payload, frames, a_second };
             local.block_on(&runtime, serve(ANYWHERE, |listener| ticks::serve(listener, beat)))
         }
+        Some(Role::QuietBackend) => local.block_on(&runtime, serve(ANYWHERE, |listener| quiet(listener, Kind::Vanilla))),
         Some(Role::RawRelay { to, listen }) => local.block_on(&runtime, serve(listen, |listener| relay::serve(listener, to))),
     }
 }

@@ -58,6 +58,11 @@ impl Tree {
         Ok(tree)
     }
 
+    /// Resident memory, in KiB.
+    pub fn resident(&self) -> u64 {
+        self.resident
+    }
+
     /// What was used since `earlier`.
     pub fn since(&self, earlier: &Tree) -> Spent {
         let mut spent = Spent { resident: self.resident, ..Spent::default() };

@@ -118,7 +118,7 @@ fn kernel(phase: &Phase) -> Option<f64> {
 }
 
 /// The least, the median and the most; `None` of nothing.
-fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
+pub(in crate::bench) fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     let (&min, &max) = (values.first()?, values.last()?);
     let middle = values.len() / 2;
@@ -126,11 +126,11 @@ fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
     Some([min, median, max])
 }
 
-fn told(spread: Option<[f64; 3]>, decimals: usize) -> String {
+pub(in crate::bench) fn told(spread: Option<[f64; 3]>, decimals: usize) -> String {
     spread.map_or_else(|| "-".to_owned(), |[min, median, max]| format!("{median:.decimals$} [{min:.decimals$}–{max:.decimals$}]"))
 }
 
-fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
+pub(in crate::bench) fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
     let width = NAME + usize::from(name.starts_with('\n'));
     let line = cells.fold(format!("{name:<width$}"), |line, cell| line + &format!("{cell:<PATH$}"));
     format!("{}\n", line.trim_end())
