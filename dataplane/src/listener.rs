@@ -114,13 +114,17 @@ impl Entrance {
         // A socket belongs to the runtime it was made on; the session's worker takes it over.
         let Ok(stream) = stream.into_std() else { return };
         let (node, reports) = (self.node.clone(), self.reports.clone());
-        self.workers.spawn(self.sessions.track_future(async move {
-            let Ok(stream) = TcpStream::from_std(stream).and_then(|stream| stream.set_nodelay(true).map(|()| stream)) else { return };
-            if let Err(error) = session::serve(node.clone(), Arrival { stream, address, place, authenticator }).await {
-                node.tally.failed(&error);
-                report(&reports, address, &error);
-            }
-        }));
+        self.workers.spawn(|load| {
+            self.sessions.track_future(async move {
+                let _load = load;
+                let Ok(stream) = TcpStream::from_std(stream).and_then(|stream| stream.set_nodelay(true).map(|()| stream)) else { return };
+                let arrival = Arrival { stream, address, place, authenticator };
+                if let Err(error) = session::serve(node.clone(), arrival).await {
+                    node.tally.failed(&error);
+                    report(&reports, address, &error);
+                }
+            })
+        });
     }
 }
 

@@ -96,7 +96,7 @@ impl Permissions {
     }
 
     /// The player is on this backend from here on.
-    pub(crate) fn moved(&mut self, backend: &str) {
+    pub(crate) fn moved(&mut self, backend: impl Into<Arc<str>>) {
         self.backend = Some(backend.into());
     }
 

@@ -312,7 +312,7 @@ impl Registry {
 impl Registration {
     /// The session comes into play.
     pub fn begin(&mut self, playing: Playing) {
-        self.permissions.moved(&playing.backend);
+        self.permissions.moved(playing.backend.clone());
         let mut guard = self.registry.lock();
         let state = &mut *guard;
         if let Some(live) = state.live.get_mut(&self.id) {
@@ -327,13 +327,14 @@ impl Registration {
 
     /// The player is on this backend now.
     pub fn moved(&mut self, backend: &str) {
-        self.permissions.moved(backend);
+        let backend: Arc<str> = backend.into();
+        self.permissions.moved(backend.clone());
         let mut guard = self.registry.lock();
         let state = &mut *guard;
         if let Some(playing) = state.live.get_mut(&self.id).and_then(|live| live.playing.as_mut()) {
             state.on_backends.leave(&playing.backend, &self.id);
-            state.on_backends.enter(backend, self.id);
-            playing.backend = backend.into();
+            state.on_backends.enter(&backend, self.id);
+            playing.backend = backend;
         }
         self.has_changed(guard);
     }

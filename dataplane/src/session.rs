@@ -55,11 +55,15 @@ pub(crate) struct Arrival {
 
 /// Serves one connection to its end.
 ///
-/// The two halves are boxed one after the other, so that a session in play does not keep the room that its login took.
-pub(crate) async fn serve(node: Arc<Node>, arrival: Arrival) -> Result<(), SessionError> {
-    match Box::pin(before_play(node, arrival)).await? {
-        Some(play) => Box::pin(play.run()).await.error.map_or(Ok(()), Err),
-        None => Ok(()),
+/// The two halves are boxed one after the other, so that a session in play does not keep the room that its login took; the first
+/// before there is a future, which would keep room for what it is given.
+pub(crate) fn serve(node: Arc<Node>, arrival: Arrival) -> impl Future<Output = Result<(), SessionError>> {
+    let before_play = Box::pin(before_play(node, arrival));
+    async move {
+        match before_play.await? {
+            Some(play) => Box::pin(play.run()).await.error.map_or(Ok(()), Err),
+            None => Ok(()),
+        }
     }
 }
 

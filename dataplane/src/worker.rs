@@ -26,7 +26,7 @@ struct Worker {
 }
 
 /// What a task counts for on its worker, while it lives.
-struct Load(Arc<AtomicUsize>);
+pub(crate) struct Load(Arc<AtomicUsize>);
 
 impl Drop for Load {
     fn drop(&mut self) {
@@ -49,15 +49,12 @@ impl Workers {
         self.workers.iter().map(|worker| &worker.cipher)
     }
 
-    /// Runs `task` on the worker that has the fewest.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a task on the worker that has the fewest. It is to keep what it is given for as long as it lives. (A future around the
+    /// task's own would take its room a second time.)
+    pub(crate) fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: impl FnOnce(Load) -> F) {
         let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else { return };
         worker.load.fetch_add(1, Ordering::Relaxed);
-        let load = Load(worker.load.clone());
-        worker.runtime.spawn(async move {
-            let _load = load;
-            task.await;
-        });
+        worker.runtime.spawn(task(Load(worker.load.clone())));
     }
 }
 

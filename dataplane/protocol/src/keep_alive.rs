@@ -28,6 +28,9 @@ pub enum Answer {
 /// Most questions that wait for an answer; beyond it the oldest is forgotten.
 pub const MAX_OUTSTANDING: usize = 64;
 
+/// Questions for which there is room from the first one on.
+const FEW: usize = 2;
+
 /// Where the ids begin that the player is asked with: far from those that a client may make up itself.
 const FIRST: i64 = 1 << 30;
 
@@ -38,7 +41,7 @@ struct Question {
     id: i64,
 }
 
-/// Keep-alives that the player has been asked and not yet answered. Allocates once, when the first is asked.
+/// Keep-alives that the player has been asked and not yet answered. Allocates when more are outstanding than ever before.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     last: i64,
@@ -50,8 +53,9 @@ impl Ledger {
     /// outstanding, and of 31 bits, so that it fits every version's field.
     pub fn ask(&mut self, asker: Asker, id: i64) -> i64 {
         self.last = if self.last == 0 || self.last >= i64::from(i32::MAX) { FIRST } else { self.last + 1 };
+        // Seldom more than one: there are thousands of ledgers.
         if self.outstanding.capacity() == 0 {
-            self.outstanding.reserve_exact(MAX_OUTSTANDING);
+            self.outstanding.reserve_exact(FEW);
         }
         if self.outstanding.len() == MAX_OUTSTANDING {
             self.outstanding.pop_front();

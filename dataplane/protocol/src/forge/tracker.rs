@@ -66,10 +66,10 @@ pub struct Tracker {
     forge: bool,
     protocol: u8,
     mods: Option<Arc<ModList>>,
-    /// What the server under way has said.
-    offered: Offered,
+    /// What the server under way has said. Boxed, as the next: there are thousands of trackers, most of them of vanilla players.
+    offered: Option<Box<Offered>>,
     /// What the client has taken, from all servers together and of the last one.
-    accepted: Option<Accepted>,
+    accepted: Option<Box<Accepted>>,
     /// Of the last Server Hello; the client keeps it.
     override_dimension: i32,
     /// The current server has sent Join Game.
@@ -125,7 +125,7 @@ impl Tracker {
             forge: marked,
             protocol: super::message::PROTOCOL,
             mods: None,
-            offered: Offered::default(),
+            offered: None,
             accepted: None,
             override_dimension: 0,
             joined: false,
@@ -155,17 +155,17 @@ impl Tracker {
         match (was, message) {
             (ClientPhase::Hello, Message::ServerHello(hello)) => {
                 self.acked = false;
-                self.offered = Offered::default();
+                self.offered = None;
                 // With protocol 1 the client keeps what it has.
                 if hello.protocol as i8 > 1 {
                     self.override_dimension = hello.dimension;
                 }
             }
             (ClientPhase::WaitingServerData, Message::ModList(fields)) => {
-                self.offered.mods =
-                    ModList::read(fields).ok().zip(self.mods.as_ref()).map(|(server, client)| ModListDifference::between(client, &server));
+                let mods = ModList::read(fields).ok().zip(self.mods.as_ref());
+                self.offered().mods = mods.map(|(server, client)| ModListDifference::between(client, &server));
             }
-            (ClientPhase::WaitingServerComplete, Message::ModIdData(fields)) => self.offered.ids = Fingerprint::of(fields).ok(),
+            (ClientPhase::WaitingServerComplete, Message::ModIdData(fields)) => self.offered().ids = Fingerprint::of(fields).ok(),
             _ => {}
         }
         if was == ClientPhase::Complete && self.client == ClientPhase::Done {
@@ -177,10 +177,14 @@ impl Tracker {
     fn done(&mut self) {
         self.connected = true;
         self.unseen = false;
-        let Offered { mods, ids } = std::mem::take(&mut self.offered);
+        let Offered { mods, ids } = self.offered.take().map(|offered| *offered).unwrap_or_default();
         let mut taken = self.accepted.take().map(|accepted| accepted.mods).unwrap_or_default();
         taken.merge(mods.unwrap_or_default());
-        self.accepted = Some(Accepted { mods: taken, ids });
+        self.accepted = Some(Box::new(Accepted { mods: taken, ids }));
+    }
+
+    fn offered(&mut self) -> &mut Offered {
+        self.offered.get_or_insert_default()
     }
 
     /// Notes a message of the client's, and says where it goes.
@@ -204,7 +208,7 @@ impl Tracker {
                 // Something behind the server has reset it and begun again, unseen.
                 self.client = ClientPhase::WaitingServerData;
                 self.server = ServerPhase::Hello;
-                self.offered = Offered::default();
+                self.offered = None;
                 self.owed = Owed::None;
                 self.unseen = true;
                 return Way::On;
@@ -256,21 +260,21 @@ impl Tracker {
         self.live = false;
         self.unseen = false;
         self.server = ServerPhase::Start;
-        self.offered = Offered::default();
+        self.offered = None;
     }
 
     /// A handshake with a candidate begins; the current server stays.
     pub(super) fn live(&mut self) {
         self.live = true;
         self.server = ServerPhase::Start;
-        self.offered = Offered::default();
+        self.offered = None;
     }
 
     /// It has ended without a Join Game.
     pub(super) fn not_live(&mut self) {
         self.live = false;
         self.server = if self.joined { ServerPhase::Done } else { ServerPhase::Start };
-        self.offered = Offered::default();
+        self.offered = None;
     }
 
     /// Appends what ends a handshake that no server ends any more, as far as that takes acks alone: the client has taken the
@@ -352,7 +356,7 @@ impl Tracker {
     }
 
     pub(super) fn accepted(&self) -> Option<&Accepted> {
-        self.accepted.as_ref()
+        self.accepted.as_deref()
     }
 
     /// Whether the client can be reset now, so that it begins a handshake anew. Whether an unknown build knows a reset is not

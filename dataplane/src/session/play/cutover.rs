@@ -99,7 +99,7 @@ impl Play {
         let Some(replaying) = self.replaying.take() else { return };
         let Replaying { cause, steps, .. } = *replaying;
         if let Cause::Request(request) = cause {
-            self.tell(request, Outcome::ok(), Steps { replayed: Some(SystemTime::now()), ..steps });
+            self.tell(*request, Outcome::ok(), Steps { replayed: Some(SystemTime::now()), ..steps });
         }
     }
 

@@ -14,7 +14,7 @@ use moonbridge_protocol::walk::{Verdict, Watched};
 
 use super::Play;
 use super::state::State;
-use super::transfer::{Arrival, Entering, Moving};
+use super::transfer::{Arrival, Moving};
 use crate::backend::{ClientEnd, Refusal};
 
 /// Bytes waiting for the player beyond which the candidate waits. Its longest message is 2 MiB.
@@ -63,17 +63,17 @@ impl Play {
         if let Poll::Ready(refusal) = self.poll_talk(cx) {
             return Poll::Ready(Err(refusal));
         }
-        let Moving::Entering(Entering { arrival, .. }) = &mut self.moving else { return Poll::Pending };
-        ready!(Pin::new(arrival).poll(cx));
+        let Moving::Entering(entering) = &mut self.moving else { return Poll::Pending };
+        ready!(Pin::new(&mut entering.arrival).poll(cx));
         // The player hears the last that the candidate has said, before what comes of it.
         if let Poll::Ready(refusal) = self.poll_talk(cx) {
             return Poll::Ready(Err(refusal));
         }
-        let Moving::Entering(Entering { arrival, talk, .. }) = &mut self.moving else { return Poll::Pending };
-        if talk.as_ref().is_some_and(Talk::is_owed) {
+        let Moving::Entering(entering) = &mut self.moving else { return Poll::Pending };
+        if entering.talk.as_ref().is_some_and(Talk::is_owed) {
             return Poll::Pending;
         }
-        Pin::new(arrival).take_output().map_or(Poll::Pending, Poll::Ready)
+        Pin::new(&mut entering.arrival).take_output().map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Passes on what the candidate says. Ready if the candidate is not for this player.
@@ -82,7 +82,8 @@ impl Play {
             if self.player.out.len() > HIGH_WATER {
                 ready!(self.player.out.poll_flush(cx));
             }
-            let Moving::Entering(Entering { talk: Some(talk), .. }) = &mut self.moving else { return Poll::Pending };
+            let Moving::Entering(entering) = &mut self.moving else { return Poll::Pending };
+            let Some(talk) = &mut entering.talk else { return Poll::Pending };
             if talk.next.is_none() {
                 let Poll::Ready(Some(message)) = talk.end.from_backend.poll_recv(cx) else { return Poll::Pending };
                 talk.next = Some(message);

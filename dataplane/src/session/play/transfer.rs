@@ -41,9 +41,9 @@ pub(super) enum Moving {
     /// Nowhere: it stays.
     Nowhere,
     /// Somebody asked while the player is in the midst of Forge's handshake: when that has ended.
-    Waiting(Request, Arc<Backend>),
-    /// A candidate is being entered.
-    Entering(Entering),
+    Waiting(Box<Request>, Arc<Backend>),
+    /// A candidate is being entered. Boxed: most sessions are going nowhere.
+    Entering(Box<Entering>),
     /// A candidate waits at its Join Game for a frame boundary.
     Pausing { cause: Cause, arrived: Box<Arrived>, since: SystemTime, deadline: Instant },
 }
@@ -69,7 +69,7 @@ pub(super) struct Arrived {
 /// Why the player moves.
 pub(super) enum Cause {
     /// Somebody asked.
-    Request(Request),
+    Request(Box<Request>),
     /// Its backend was lost; these are still to be tried.
     Fallback(Rest),
 }
@@ -96,13 +96,11 @@ impl Moving {
     pub(super) async fn abandon(self) {
         match self {
             Moving::Nowhere | Moving::Waiting(..) => {}
-            Moving::Entering(Entering { arrival: MaybeDone::Future(arrival), .. }) => {
-                backend::abandon(arrival.map_ok(|arrived| arrived.entered)).await;
-            }
-            Moving::Entering(Entering { arrival: MaybeDone::Done(arrival), .. }) => {
-                backend::abandon(ready(arrival.map(|arrived| arrived.entered))).await;
-            }
-            Moving::Entering(Entering { arrival: MaybeDone::Gone, .. }) => {}
+            Moving::Entering(entering) => match entering.arrival {
+                MaybeDone::Future(arrival) => backend::abandon(arrival.map_ok(|arrived| arrived.entered)).await,
+                MaybeDone::Done(arrival) => backend::abandon(ready(arrival.map(|arrived| arrived.entered))).await,
+                MaybeDone::Gone => {}
+            },
             Moving::Pausing { arrived, .. } => backend::abandon(ready(Ok(arrived.entered))).await,
         }
     }
@@ -114,14 +112,14 @@ impl Play {
         let began = SystemTime::now();
         let own = Instant::now() + self.node.config.timeouts.transfer;
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
-        let request = Request { wish, traceparent: traceparent.to_owned(), deadline, reply, began };
+        let request = Box::new(Request { wish, traceparent: traceparent.to_owned(), deadline, reply, began });
         match self.candidate_for(&request.wish) {
             Ok(backend) if self.state.forge.is_handshaking() => {
                 self.moving = Moving::Waiting(request, backend);
                 self.set_timer(Instant::now());
             }
             Ok(backend) => self.set_out(Cause::Request(request), backend, deadline, ready(())),
-            Err((reason, detail)) => self.tell(request, Outcome::failed(reason, detail), Steps::default()),
+            Err((reason, detail)) => self.tell(*request, Outcome::failed(reason, detail), Steps::default()),
         }
     }
 
@@ -163,7 +161,8 @@ impl Play {
 
     /// The player's permission may have been taken away while the candidate was entered, or the backend been restricted.
     fn still_permitted(&mut self, cause: &Cause) -> Result<(), (&'static str, String)> {
-        let Cause::Request(Request { wish: Wish { to, as_player: true }, .. }) = cause else { return Ok(()) };
+        let Cause::Request(request) = cause else { return Ok(()) };
+        let Wish { to, as_player: true } = &request.wish else { return Ok(()) };
         let backend = self.node.snapshot.load().as_ref().and_then(|snapshot| snapshot.backends.get(to).cloned());
         match backend {
             Some(backend) if backend.restricted && !self.registration.permissions.entry(&self.node)(&backend) => {
@@ -196,13 +195,12 @@ impl Play {
             enter(node, backend, facts, handshake, deadline).await
         };
         let arrival = maybe_done(Box::pin(arrival) as Pin<Box<dyn Future<Output = Arrival> + Send>>);
-        self.moving = Moving::Entering(Entering { cause, arrival, talk });
+        self.moving = Moving::Entering(Box::new(Entering { cause, arrival, talk }));
     }
 
     pub(super) fn arrived(&mut self, arrival: Arrival) -> Option<End> {
-        let Moving::Entering(Entering { cause, talk, arrival: left }) = std::mem::replace(&mut self.moving, Moving::Nowhere) else {
-            return None;
-        };
+        let Moving::Entering(entering) = std::mem::replace(&mut self.moving, Moving::Nowhere) else { return None };
+        let Entering { cause, talk, arrival: left } = *entering;
         let now = Instant::now();
         match arrival {
             Ok(mut arrived) => {
@@ -239,7 +237,7 @@ impl Play {
             Cause::Request(request) => {
                 let detail = format!("{} did not take the player: {}", request.wish.to, refusal.detail);
                 let steps = Steps { began: Some(request.began), connected: refusal.connected, ..Steps::default() };
-                self.tell(request, Outcome { said: refusal.text, ..Outcome::failed(refusal.reason, detail) }, steps);
+                self.tell(*request, Outcome { said: refusal.text, ..Outcome::failed(refusal.reason, detail) }, steps);
                 if self.lost.is_some() { self.start_fallback(None) } else { None }
             }
             Cause::Fallback(rest) => self.fall_on(rest, refusal),
@@ -297,7 +295,7 @@ impl Play {
         }
         match cause {
             Cause::Request(request) => {
-                self.tell(request, Outcome::failed(reason, detail), steps);
+                self.tell(*request, Outcome::failed(reason, detail), steps);
                 if self.lost.is_some() { self.start_fallback(None) } else { None }
             }
             Cause::Fallback(rest) => self.fall_on(rest, Refusal { closing: Some(closing), ..Refusal::new(reason, detail) }),
@@ -345,7 +343,7 @@ impl Play {
         if self.state.forge.is_handshaking() {
             let unmovable = Unmovable::Handshaking(self.state.forge.client());
             let detail = format!("{unmovable}; it waits for {}", self.state.forge.waits_for());
-            return self.tell(request, Outcome::failed(unmovable.reason(), detail), Steps::default());
+            return self.tell(*request, Outcome::failed(unmovable.reason(), detail), Steps::default());
         }
         let deadline = request.deadline;
         self.set_out(Cause::Request(request), backend, deadline, ready(()));
