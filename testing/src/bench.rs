@@ -2,6 +2,7 @@
 //! and what is measured of them. `testing/benchmarks/README.md` says how to run and read them.
 
 pub mod cipher;
+pub mod delay;
 pub mod echo;
 pub mod frames;
 pub mod glist;
@@ -21,7 +22,9 @@ mod player;
 pub mod probe;
 pub mod processes;
 pub mod relay;
+pub mod replay;
 pub mod report;
+pub mod role;
 mod solo;
 pub mod stage;
 pub mod ticks;

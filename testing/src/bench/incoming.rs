@@ -1,5 +1,6 @@
 //! What comes on a player's connection: decrypted if need be, and taken frame by frame.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -42,6 +43,11 @@ impl Incoming {
         let read = read.len();
         self.end += read;
         Poll::Ready(if read > 0 { Ok(()) } else { Err(anyhow!("the connection was closed")) })
+    }
+
+    /// The same for whoever waits.
+    pub(super) async fn read(&mut self, stream: &mut TcpStream) -> anyhow::Result<()> {
+        poll_fn(|cx| self.poll_read(cx, stream)).await
     }
 
     /// Takes the next whole frame of the benchmark, past any other.

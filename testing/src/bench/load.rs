@@ -3,9 +3,11 @@
 //! All connections live on the calling thread (within a `LocalSet`).
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -20,7 +22,10 @@ use super::login::{self, Playing};
 use super::measure::{Gauges, Usage};
 use super::player::Player;
 use super::processes::BACKENDS;
+use super::replay;
 use super::ticks::{Beat, Watcher};
+use super::trace::Direction::{Clientbound, Serverbound};
+use super::trace::Trace;
 use crate::admin::{Admin, Moved};
 use crate::session_server::SessionServer;
 
@@ -32,7 +37,7 @@ const LOGIN: Duration = Duration::from_secs(20);
 const LAST_ECHOES: Duration = Duration::from_secs(20);
 
 /// What is sent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Load {
     /// Players.
     pub connections: usize,
@@ -49,12 +54,30 @@ pub struct Load {
 }
 
 /// Who sends, and when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Pace {
     /// The players, as fast as echoes come: so many bursts are under way, a connection.
     Window(usize),
     /// The backend: so many bursts a second to every player.
     Ticks(u32),
+    /// Both, at the times of a recording, frames of its sizes.
+    Trace(Arc<Trace>),
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Load { connections, payload, burst, pace, warmup, duration } = self;
+        write!(f, "{connections} players, ")?;
+        match pace {
+            Pace::Window(window) => write!(f, "window {window}, {burst} frames of {payload} bytes a burst")?,
+            Pace::Ticks(a_second) => write!(f, "{a_second} ticks a second, {burst} frames of {payload} bytes each")?,
+            Pace::Trace(trace) => {
+                let [to, from] = [Clientbound, Serverbound].map(|direction| trace.frames(direction).len());
+                write!(f, "a trace of {:?}: {to} frames to the player, {from} from it, {} not recorded", trace.lasts(), trace.missed())?;
+            }
+        }
+        write!(f, "; {duration:?} after a warm-up of {warmup:?}")
+    }
 }
 
 impl Load {
@@ -98,6 +121,11 @@ impl Shared {
         if self.recording.get() {
             self.latency.borrow_mut().saturating_record_n(nanos, frames);
         }
+    }
+
+    /// Counts frames of which nobody knows how long they took.
+    pub(super) fn count_only(&self, frames: u64) {
+        self.frames.set(self.frames.get() + frames);
     }
 }
 
@@ -165,14 +193,18 @@ pub async fn run(target: &Target<'_>, prefix: &str, load: &Load, gauges: &Gauges
     for (index, playing) in players.into_iter().enumerate() {
         let shared = Rc::clone(&shared);
         let whose = move || format!("player {index}");
-        match load.pace {
+        match &load.pace {
             Pace::Window(window) => {
-                let mut player = Player::new(playing, Frames::new(load.payload, index)?, window, load.burst, shared);
+                let mut player = Player::new(playing, Frames::new(load.payload, index)?, *window, load.burst, shared);
                 running.spawn_local(async move { poll_fn(|cx| player.poll(cx)).await.with_context(whose) });
             }
             Pace::Ticks(a_second) => {
-                let mut watcher = Watcher::new(playing, Frames::stamped(load.payload, index)?, load.beat(a_second), shared);
+                let mut watcher = Watcher::new(playing, Frames::stamped(load.payload, index)?, load.beat(*a_second), shared);
                 running.spawn_local(async move { poll_fn(|cx| watcher.poll(cx)).await.with_context(whose) });
+            }
+            Pace::Trace(trace) => {
+                let player = replay::play(playing, trace.clone(), index, shared);
+                running.spawn_local(async move { player.await.with_context(whose) });
             }
         }
     }

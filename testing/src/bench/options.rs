@@ -1,6 +1,7 @@
 //! What the session benchmark is asked to do.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -9,6 +10,7 @@ use clap::{Args, ValueEnum};
 use super::load::{Load, Pace};
 use super::path::Path;
 use super::peers;
+use super::trace::{Direction, Trace};
 
 /// The most bytes of frames that may be under way at a time.
 const UNDER_WAY: usize = 1 << 30;
@@ -37,6 +39,13 @@ pub struct Options {
     /// Ticks in a second that the backend sends to every player, in place of echoes.
     #[arg(long, value_parser = range(1, 1000), conflicts_with = "window")]
     ticks: Option<usize>,
+    /// Sends what a node has recorded (`moonbridge session record`) again, frames of the same sizes at the same times, for each player.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "payload", "window", "burst", "ticks"])]
+    pub trace: Option<PathBuf>,
+    /// How long players are away, there and back: a relay delays all that goes between them and the proxy (or, directly, the backend),
+    /// such as 40ms.
+    #[arg(long, value_name = "TIME", value_parser = millis)]
+    pub rtt: Option<Duration>,
     /// Seconds that a phase counts.
     #[arg(long, default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
@@ -58,7 +67,7 @@ pub struct Options {
     /// Which CPUs the processes may use.
     #[arg(long, value_enum, default_value_t = Layout::Free)]
     pub layout: Layout,
-    /// Worker threads of the node [default: its own default, one a core; fanout, idle: 1].
+    /// Worker threads of the node [default: its own default, one a core; fanout, idle, --trace: 1].
     #[arg(long, value_parser = range(0, 256))]
     workers: Option<usize>,
     /// The moonbridge binary [default: the one beside this, built if need be].
@@ -131,6 +140,13 @@ impl Options {
             (None, Some(ticks)) => Pace::Ticks(ticks as u32),
             (None, None) => pace,
         };
+        let (connections, payload, burst, pace) = match &self.trace {
+            Some(file) => {
+                let trace = Trace::read(file)?;
+                (100, trace.mean(Direction::Clientbound), 1, Pace::Trace(Arc::new(trace)))
+            }
+            None => (connections, payload, burst, pace),
+        };
         let load = Load {
             connections: self.connections.unwrap_or(connections),
             payload: self.payload.unwrap_or(payload),
@@ -147,7 +163,7 @@ impl Options {
 
     /// Worker threads of the node; 0 leaves it to the node.
     pub fn workers(&self) -> usize {
-        self.workers.unwrap_or(usize::from(matches!(self.workload, Workload::Fanout | Workload::Idle)))
+        self.workers.unwrap_or(usize::from(self.trace.is_some() || matches!(self.workload, Workload::Fanout | Workload::Idle)))
     }
 
     /// The ways to compare.
@@ -208,6 +224,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(value) if (0.05..=600.0).contains(&value) => Ok(value),
         _ => Err("a number from 0.05 to 600 is expected".to_owned()),
+    }
+}
+
+fn millis(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix("ms").map(str::parse) {
+        Some(Ok(millis @ 1..=10_000)) => Ok(Duration::from_millis(millis)),
+        _ => Err("a time from 1ms to 10000ms is expected".to_owned()),
     }
 }
 

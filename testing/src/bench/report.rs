@@ -95,6 +95,7 @@ impl Phase {
         let (window, ticks_per_second) = match load.pace {
             Pace::Window(window) => (Some(window), None),
             Pace::Ticks(a_second) => (None, Some(a_second)),
+            Pace::Trace(_) => (None, None),
         };
         Phase {
             repeat,

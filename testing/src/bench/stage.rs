@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 
 use super::cipher;
-use super::frames::Frames;
 use super::idle::{self, Idle};
 use super::load::{self, Load, Pace, Target};
 use super::measure::{Gauges, machine};
@@ -42,10 +41,11 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
         pin_this_process(cpu)?;
     }
     let dir = tempfile::tempdir()?;
+    let told = load.to_string();
     let mut stage = Stage::new(options, load, dir.path()).await?;
     let print = |text: &str| if options.json { eprintln!("{text}") } else { println!("{text}") };
     let Options { mode, layout, .. } = options;
-    print(&format!("{machine}\n{load:?}, mode {mode:?}, layout {layout:?}, workers {}\n", options.workers()));
+    print(&format!("{machine}\n{told}, mode {mode:?}, layout {layout:?}, workers {}\n", options.workers()));
     if options.workload == Workload::Idle {
         return stage.idle(&paths, print).await;
     }
@@ -57,11 +57,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let print = |text: &str| if options.json { eprintln!("{text}") } else { println!("{text}") };
     let Options { mode, layout, .. } = options;
     let encryption = if *mode == Mode::Online { report::ENCRYPTION } else { "" };
-    print(&format!(
-        "{machine}\n{load:?}, mode {mode:?}, layout {layout:?}, workers {}\n\n{}{encryption}",
-        options.workers(),
-        report::HEADER
-    ));
+    print(&format!("{machine}\n{told}, mode {mode:?}, layout {layout:?}, workers {}\n\n{}{encryption}", options.workers(), report::HEADER));
     let mut phases = Vec::new();
     let mut one = async |repeat: usize, path: &Path, probe: Option<Probe>| {
         let phase = stage.phase(repeat, path, probe).await.with_context(|| format!("repeat {repeat}, {path}"))?;
@@ -113,24 +109,29 @@ struct Way {
     transfers: Option<SocketAddr>,
     /// Set where the proxy's allocations are counted.
     allocations: Option<Allocations>,
-    _processes: (Option<Network>, Option<Process>),
+    _network: Option<Network>,
+    _processes: Vec<Process>,
 }
 
 impl Way {
     fn to(path: Path, address: SocketAddr) -> Way {
-        Way { path, address, proxy: None, collector: None, transfers: None, allocations: None, _processes: (None, None) }
+        Way { path, address, proxy: None, collector: None, transfers: None, allocations: None, _network: None, _processes: Vec::new() }
     }
 }
 
 impl<'a> Stage<'a> {
     async fn new(options: &'a Options, load: Load, dir: &'a File) -> anyhow::Result<Self> {
         let place = Place { cpu: options.layout.others(), dir, preload: None };
-        let backend = match load.pace {
+        let backend = match &load.pace {
             _ if options.workload == Workload::Idle => processes::role("quiet-backend", &[], place)?,
             Pace::Window(_) => processes::role("echo-backend", &[], place)?,
             Pace::Ticks(a_second) => {
                 let arguments = [load.payload.to_string(), load.burst.to_string(), a_second.to_string()];
                 processes::role("tick-backend", &arguments, place)?
+            }
+            Pace::Trace(_) => {
+                let file = options.trace.as_ref().context("a trace without a file")?;
+                processes::role("trace-backend", &[file.display().to_string()], place)?
             }
         };
         let session_server = match options.mode {
@@ -180,13 +181,13 @@ impl<'a> Stage<'a> {
             Path::Direct => {}
             Path::Raw => {
                 let (relay, address) = processes::role("raw-relay", &[direct.to_string()], place)?;
-                (way.address, way.proxy, way._processes.1) = (address, Some(relay.id()), Some(relay));
+                (way.address, way.proxy, way._processes) = (address, Some(relay.id()), vec![relay]);
             }
             Path::Nginx | Path::Haproxy | Path::Peer(_) => {
                 let command = self.options.peer(path.name());
                 let route = Route { backend: direct, connections: self.load.connections, command: command.as_deref() };
                 let (peer, address) = peers::start(path, &route, place).await?;
-                (way.address, way.proxy, way._processes.1) = (address, Some(peer.id()), Some(peer));
+                (way.address, way.proxy, way._processes) = (address, Some(peer.id()), vec![peer]);
             }
             Path::Proxied | Path::Alone => {
                 let binary = self.options.moonbridge.clone().map_or_else(processes::moonbridge, Ok)?;
@@ -200,8 +201,15 @@ impl<'a> Stage<'a> {
                 let network = Network::start(setup).await?;
                 way.collector = online.is_some().then_some(collector);
                 way.transfers = (self.options.mode == Mode::PostTransfer).then_some(network.control);
-                (way.address, way.proxy, way._processes.0) = (network.address, Some(network.node.id()), Some(network));
+                (way.address, way.proxy, way._network) = (network.address, Some(network.node.id()), Some(network));
             }
+        }
+        if let Some(rtt) = self.options.rtt {
+            let arguments = [way.address.to_string(), (rtt / 2).as_micros().to_string()];
+            let (delay, address) =
+                processes::role("delay-relay", &arguments, Place { cpu: self.options.layout.others(), dir: &dir, preload: None })?;
+            way.address = address;
+            way._processes.push(delay);
         }
         way.allocations = allocations;
         self.ways.push(way);
@@ -250,7 +258,7 @@ impl<'a> Stage<'a> {
             allocations: way.allocations.as_ref(),
         };
         let load = &self.load;
-        let kernel = cipher::alone(load.burst * Frames::new(load.payload, 0)?.whole());
+        let kernel = cipher::alone(load.burst * load.payload.max(1));
         let measured = load::run(&self.target(way), &format!("b{repeat}w{index}"), load, &gauges).await?;
         Ok(Phase::new(repeat, path.clone(), probe, load, &measured, kernel))
     }

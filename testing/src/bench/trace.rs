@@ -170,6 +170,12 @@ impl Trace {
         longest.map_or(0, |length| length + moonbridge_protocol::frame::MAX_HEADER)
     }
 
+    /// Bytes of an average frame of a direction, its length prefix not included.
+    pub fn mean(&self, direction: Direction) -> usize {
+        let frames = self.frames(direction);
+        frames.iter().map(|frame| frame.length).sum::<usize>().checked_div(frames.len()).unwrap_or(0)
+    }
+
     /// Frame `number` of a direction that is sent again and again; `None` if it has none.
     fn frame(&self, direction: Direction, number: u64) -> Option<Recorded> {
         let frames = self.frames(direction);

@@ -6,7 +6,9 @@
 
 use std::io::Read as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
@@ -14,7 +16,8 @@ use moonbridge_testing::bench::memory::Kind;
 use moonbridge_testing::bench::memory::backend::quiet;
 use moonbridge_testing::bench::options::Options;
 use moonbridge_testing::bench::ticks::{self, Beat};
-use moonbridge_testing::bench::{echo, relay, stage};
+use moonbridge_testing::bench::trace::Trace;
+use moonbridge_testing::bench::{delay, echo, relay, replay, stage};
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::task::LocalSet;
 
@@ -47,6 +50,20 @@ enum Role {
     /// The backend that asks its players whether they are there; ends with its standard input.
     #[command(hide = true)]
     QuietBackend,
+    /// The backend that sends recorded traffic; ends with its standard input.
+    #[command(hide = true)]
+    TraceBackend {
+        /// The recording.
+        file: PathBuf,
+    },
+    /// The relay that delays; ends with its standard input.
+    #[command(hide = true)]
+    DelayRelay {
+        /// Where to.
+        to: SocketAddr,
+        /// Microseconds that each way takes.
+        micros: u64,
+    },
     /// The relay that only copies bytes; ends with its standard input.
     #[command(hide = true)]
     RawRelay {
@@ -74,15 +91,23 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
-    match cli.role {
+    match &cli.role {
         None => local.block_on(&runtime, bench(&cli.options)),
         Some(Role::EchoBackend) => local.block_on(&runtime, serve(ANYWHERE, echo::serve)),
         Some(Role::TickBackend { payload, frames, a_second }) => {
-            let beat = Beat { payload, frames, a_second };
+            let beat = Beat { payload: *payload, frames: *frames, a_second: *a_second };
             local.block_on(&runtime, serve(ANYWHERE, |listener| ticks::serve(listener, beat)))
         }
         Some(Role::QuietBackend) => local.block_on(&runtime, serve(ANYWHERE, |listener| quiet(listener, Kind::Vanilla))),
-        Some(Role::RawRelay { to, listen }) => local.block_on(&runtime, serve(listen, |listener| relay::serve(listener, to))),
+        Some(Role::TraceBackend { file }) => {
+            let trace = Trace::read(file)?;
+            local.block_on(&runtime, serve(ANYWHERE, |listener| replay::serve(listener, trace)))
+        }
+        Some(Role::DelayRelay { to, micros }) => {
+            let delay = Duration::from_micros(*micros);
+            local.block_on(&runtime, serve(ANYWHERE, |listener| delay::serve(listener, *to, delay)))
+        }
+        Some(Role::RawRelay { to, listen }) => local.block_on(&runtime, serve(listen, |listener| relay::serve(listener, *to))),
     }
 }
 
