@@ -198,7 +198,7 @@ fn succeeded(recording: v1::Recording) -> Outcome {
     let detail = format!("The node {node} has written {file}: {frames} frames in {:.1} s ({why}), {missed} missed.", *micros as f64 / 1e6);
     let mut outcome = Outcome::ok();
     outcome.result.detail = detail;
-    outcome.result.recording = Some(recording);
+    outcome.result.recording = Some(Box::new(recording));
     outcome
 }
 
