@@ -13,7 +13,8 @@ mod values;
 
 pub(crate) use access::{AuditArgs, RoleArg, TokenVerb};
 pub(crate) use admin::{
-    AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, SessionVerb, StateArg, Switch, TransferVerb,
+    AdminArgs, BackendVerb, ForwardingArg, ForwardingArgs, NodeVerb, OnKickArg, PlayerVerb, RouteVerb, SessionVerb, StateArg, Switch,
+    TransferVerb,
 };
 pub(crate) use values::{HostPort, NamedBackend};
 
