@@ -2,28 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use moonbridge_permissions::calendar;
+
 /// `2026-01-31T12:00:00Z`, or nothing for 0.
 pub(crate) fn rfc3339(unix_ms: i64) -> Option<String> {
     if unix_ms == 0 {
         return None;
     }
-    let seconds = unix_ms.div_euclid(1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    Some(format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60))
-}
-
-/// Year, month and day of a number of days since 1970-01-01 (H. Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    Some(calendar::rfc3339(unix_ms.div_euclid(1_000)))
 }
 
 /// Reads `2026-12-31` (its first moment, in UTC) or RFC 3339 such as `2026-12-31T18:00:00+01:00`, as seconds since 1970.
@@ -43,7 +29,7 @@ fn read(text: &str) -> Option<i64> {
     };
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
     let days = days(year, month, day);
-    if civil(days) != (year, month, day) {
+    if calendar::date(days) != (year, month, day) {
         return None;
     }
     let Some(time) = time else { return Some(days * 86_400) };
@@ -80,7 +66,7 @@ fn numbers<const N: usize>(text: &str, separator: char, lengths: [usize; N]) -> 
     parts.next().is_none().then_some(numbers)
 }
 
-/// Days since 1970-01-01 of a date; the reverse of [`civil`], from the same source.
+/// Days since 1970-01-01 of a date; the reverse of [`calendar::date`], from the same source.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -163,7 +149,7 @@ mod tests {
             assert!(unix_seconds(bad).unwrap_err().contains("2026-12-31"), "{bad:?}");
         }
         for day in (-800_000..800_000).step_by(17) {
-            let (year, month, of_month) = civil(day);
+            let (year, month, of_month) = calendar::date(day);
             assert_eq!(days(year, month, of_month), day);
         }
     }

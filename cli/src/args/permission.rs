@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 mod change;
 mod values;
 
-pub(crate) use change::{AddAffix, Change, ChangeVerb, ClearArg, IfExistsArg, MetaVerb, ParentVerb, RemoveAffix, Temporary, Until};
+pub(crate) use change::{AddAffix, Change, ChangeVerb, ClearArg, IfExistsArg, MetaVerb, ParentVerb, RemoveAffix, Temporary, Until, Which};
 
 /// Verbs of `permission`.
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::calendar::rfc3339;
 use crate::context::Contexts;
 use crate::node::{Kind, Node, NodeError, key, lower};
 use crate::settings::TemporaryAdd;
@@ -12,13 +13,20 @@ const MAX_ELSEWHERE: usize = 5;
 /// One edit of a holder's nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Replaces one of the same key and contexts; a temporary one as this says.
+    /// Replaces one of the same key and contexts: a permanent node a permanent one, a temporary node a temporary one, as this says.
     Set(Node, TemporaryAdd),
-    /// Takes away the node of this key and these contexts, permanent or temporary.
-    Unset(String, Contexts),
+    /// Takes away the nodes of a key in these contexts.
+    Unset {
+        /// The key.
+        key: String,
+        /// Where.
+        contexts: Contexts,
+        /// Leaves the permanent one.
+        only_temporary: bool,
+    },
     /// Takes away all of a kind; in exactly these contexts, if given.
     Clear(Clear, Option<Contexts>),
-    /// Replaces what there is for a meta key in these contexts.
+    /// Replaces what there is for a meta key in these contexts, permanent or temporary as the new one is.
     SetMeta {
         /// The key.
         key: String,
@@ -30,8 +38,15 @@ pub enum Edit {
         expiry: Option<i64>,
     },
     /// Takes away what there is for a meta key in these contexts.
-    UnsetMeta(String, Contexts),
-    /// Replaces the parents in these contexts by one.
+    UnsetMeta {
+        /// The key.
+        key: String,
+        /// Where.
+        contexts: Contexts,
+        /// Leaves what is permanent.
+        only_temporary: bool,
+    },
+    /// Replaces all parents in these contexts, permanent and temporary, by one.
     SetParent {
         /// The parent.
         group: String,
@@ -64,7 +79,11 @@ pub enum Clear {
 #[non_exhaustive]
 pub enum EditError {
     /// There is a temporary one already.
-    #[error("there is a temporary {key} in these contexts already, until {expiry}: replace it or add to its time")]
+    #[error(
+        "there is a temporary {key} in these contexts already, until {}: keep the later end with `--if-exists replace`, \
+         or add up the times with `--if-exists accumulate`",
+        rfc3339(*expiry)
+    )]
     Temporary {
         /// Its key.
         key: String,
@@ -72,10 +91,10 @@ pub enum EditError {
         expiry: i64,
     },
     /// There is nothing to take away.
-    #[error("there is no {key} in these contexts{}", but_elsewhere(elsewhere))]
+    #[error("there is no {what} in these contexts{}", but_elsewhere(elsewhere))]
     Absent {
-        /// Its key.
-        key: String,
+        /// Its key; before it `temporary`, if only that was looked for.
+        what: String,
         /// The contexts in which there is one, `world=lobby, world=hub`, or `everywhere`; some of them.
         elsewhere: Vec<String>,
     },
@@ -96,10 +115,10 @@ pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditErro
     };
     match edit {
         Edit::Set(node, temporary) => set(nodes, node, *temporary, now)?,
-        Edit::Unset(key, contexts) => {
+        Edit::Unset { key, contexts, only_temporary } => {
             // By the one spelling of the key; one that is none cannot be there.
             let node = Node::new(key, true, contexts.clone(), None)?;
-            take(nodes, key, contexts, now, |existing| existing.is_same_elsewhere(&node))?;
+            take(nodes, key, contexts, *only_temporary, now, |existing| existing.has_key_of(&node))?;
         }
         Edit::Clear(what, contexts) => {
             let in_contexts = |node: &Node| contexts.as_ref().is_none_or(|contexts| node.contexts() == contexts);
@@ -111,9 +130,12 @@ pub fn edit(nodes: &mut Vec<Node>, edit: &Edit, now: i64) -> Result<(), EditErro
             if !is_meta(&node, key) {
                 return Err(NodeError::MetaKey(key.clone()).into());
             }
-            replace(&|node| is_meta(node, key) && node.contexts() == contexts, Some(node));
+            let is_temporary = node.is_temporary();
+            replace(&|node| is_meta(node, key) && node.contexts() == contexts && node.is_temporary() == is_temporary, Some(node));
         }
-        Edit::UnsetMeta(key, contexts) => take(nodes, key, contexts, now, |node| is_meta(node, key))?,
+        Edit::UnsetMeta { key, contexts, only_temporary } => {
+            take(nodes, key, contexts, *only_temporary, now, |node| is_meta(node, key))?;
+        }
         Edit::SetParent { group, contexts, expiry } => {
             let node = Node::new(&key::inheritance(group), true, contexts.clone(), *expiry)?;
             replace(&|node| node.group().is_some() && node.contexts() == contexts, Some(node));
@@ -154,12 +176,21 @@ fn set(nodes: &mut Vec<Node>, node: &Node, temporary: TemporaryAdd, now: i64) ->
 }
 
 /// Takes away those of `which` in exactly these contexts.
-fn take(nodes: &mut Vec<Node>, key: &str, contexts: &Contexts, now: i64, which: impl Fn(&Node) -> bool) -> Result<(), EditError> {
+fn take(
+    nodes: &mut Vec<Node>,
+    key: &str,
+    contexts: &Contexts,
+    only_temporary: bool,
+    now: i64,
+    which: impl Fn(&Node) -> bool,
+) -> Result<(), EditError> {
+    let which = |node: &Node| which(node) && (node.is_temporary() || !only_temporary);
     let found = nodes.iter().filter(|node| !node.has_expired(now) && which(node));
     let (here, others): (Vec<_>, Vec<_>) = found.partition(|node| node.contexts() == contexts);
     if here.is_empty() {
         let elsewhere = others.into_iter().take(MAX_ELSEWHERE).map(|node| node.contexts().to_string()).collect();
-        return Err(EditError::Absent { key: key.to_owned(), elsewhere });
+        let what = if only_temporary { format!("temporary {key}") } else { key.to_owned() };
+        return Err(EditError::Absent { what, elsewhere });
     }
     let goes = |node: &Node| node.has_expired(now) || (which(node) && node.contexts() == contexts);
     nodes.retain(|node| !goes(node));
@@ -189,7 +220,7 @@ impl Clear {
 }
 
 /// What differs between two lists of nodes, a line each: those that are gone or were otherwise, and those that have come or are
-/// otherwise. Lines read like `moonbridge.server.vip = true (world=lobby) until 1790000000`.
+/// otherwise. Lines read like `moonbridge.server.vip = true (world=lobby) until 2026-09-21T14:13:20Z`.
 pub fn difference(before: &[Node], after: &[Node]) -> (Vec<String>, Vec<String>) {
     let lines = |nodes: &[Node]| nodes.iter().map(Node::to_string).collect::<Vec<_>>();
     let (before, after) = (lines(before), lines(after));

@@ -6,6 +6,7 @@
 //! writes other systems' files. What the rules are and where they are known from: `docs/permissions.md`.
 
 mod budget;
+pub mod calendar;
 pub mod context;
 mod cycle;
 pub mod duration;

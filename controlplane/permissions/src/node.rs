@@ -9,6 +9,7 @@ mod shorthand;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::calendar::rfc3339;
 use crate::context::Contexts;
 pub(crate) use parse::lower;
 
@@ -165,6 +166,11 @@ impl Node {
         self.expiry
     }
 
+    /// Whether it has an expiry, over or not.
+    pub fn is_temporary(&self) -> bool {
+        self.expiry.is_some()
+    }
+
     /// Whether its time is over.
     pub fn has_expired(&self, now: i64) -> bool {
         self.expiry.is_some_and(|expiry| expiry <= now)
@@ -191,17 +197,18 @@ impl Node {
         matches!(self.kind, Kind::Permission(_)) && is_one(&self.key)
     }
 
-    /// Whether setting one replaces the other: same key and contexts.
+    /// Whether setting one replaces the other: same key and contexts, and both permanent or both temporary. A temporary node stands
+    /// beside the permanent one, which is in force again afterwards.
     pub fn is_same(&self, other: &Node) -> bool {
-        self.is_same_elsewhere(other) && self.contexts == other.contexts
+        self.has_key_of(other) && self.contexts == other.contexts && self.is_temporary() == other.is_temporary()
     }
 
-    /// The same key, in whatever contexts.
-    pub(crate) fn is_same_elsewhere(&self, other: &Node) -> bool {
+    /// Whether both have the same key, wherever and however long they hold.
+    pub(crate) fn has_key_of(&self, other: &Node) -> bool {
         self.identity() == other.identity()
     }
 
-    /// What two nodes of the same contexts are the same by: of a permission the key in any case of its letters.
+    /// The key as it is compared: of a permission the key in any case of its letters.
     pub fn identity(&self) -> &Arc<str> {
         match self.kind {
             Kind::Permission(_) => &self.lower,
@@ -219,7 +226,7 @@ impl PartialEq for Node {
 
 impl Eq for Node {}
 
-/// `moonbridge.server.vip = true (world=lobby) until 1790000000`
+/// `moonbridge.server.vip = true (world=lobby) until 2026-09-21T14:13:20Z`
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {}", self.key, self.value)?;
@@ -227,7 +234,7 @@ impl fmt::Display for Node {
             write!(f, " ({})", self.contexts)?;
         }
         match self.expiry {
-            Some(expiry) => write!(f, " until {expiry}"),
+            Some(expiry) => write!(f, " until {}", rfc3339(expiry)),
             None => Ok(()),
         }
     }

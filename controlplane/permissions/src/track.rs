@@ -163,15 +163,17 @@ fn current(user: &User, track: &Track, contexts: &Contexts, now: i64) -> Result<
     }
 }
 
-/// The new parent takes the old one's place, if that is written down, and its expiry.
+/// The new parent takes the old one's place, if that is written down, and its expiry; of one that is there for good and for a time, both.
 fn replace_parent(user: &mut User, from: Option<&Arc<str>>, to: Option<&Arc<str>>, contexts: &Contexts) {
     let is = |node: &Node, group: Option<&Arc<str>>| group.is_some() && node.group() == group && node.contexts() == contexts;
     let old = user.nodes.iter().position(|node| is(node, from));
-    let expiry = old.and_then(|old| user.nodes[old].expiry());
+    let mut expiries: Vec<Option<i64>> = user.nodes.iter().filter(|node| is(node, from) && node.value()).map(Node::expiry).collect();
+    if expiries.is_empty() {
+        expiries.push(None);
+    }
     // Whatever there is for the new parent is replaced, a denial of it too.
     let place = user.nodes.iter().take(old.unwrap_or(user.nodes.len())).filter(|node| !is(node, to)).count();
     user.nodes.retain(|node| !is(node, from) && !is(node, to));
-    if let Some(to) = to {
-        user.nodes.insert(place, Node::inheritance(to).within(contexts.clone(), expiry));
-    }
+    let parents = to.into_iter().flat_map(|to| expiries.iter().map(|expiry| Node::inheritance(to).within(contexts.clone(), *expiry)));
+    user.nodes.splice(place..place, parents);
 }

@@ -36,17 +36,36 @@ fn set(text: &str, temporary: TemporaryAdd) -> Edit {
     Edit::Set(node(text), temporary)
 }
 
+fn unset(key: &str, contexts: Contexts) -> Edit {
+    Edit::Unset { key: key.to_owned(), contexts, only_temporary: false }
+}
+
+fn unset_temporary(key: &str) -> Edit {
+    Edit::Unset { key: key.to_owned(), contexts: Contexts::none(), only_temporary: true }
+}
+
+fn unset_meta(key: &str, only_temporary: bool) -> Edit {
+    Edit::UnsetMeta { key: key.to_owned(), contexts: Contexts::none(), only_temporary }
+}
+
 #[test]
 fn edits() {
     let none = Contexts::none;
-    let meta = |value: &str| Edit::SetMeta { key: "K".to_owned(), value: value.to_owned(), contexts: none(), expiry: None };
+    let meta_until = |value: &str, expiry| Edit::SetMeta { key: "K".to_owned(), value: value.to_owned(), contexts: none(), expiry };
+    let meta = |value: &str| meta_until(value, None);
     let parent = |contexts, expiry| Edit::SetParent { group: "Vip".to_owned(), contexts, expiry };
     let cases: Vec<(&[&str], Edit, &[&str])> = vec![
         (&["a"], set("b", TemporaryAdd::Deny), &["a", "b"]),
         (&["a", "b", "c"], set("-b", TemporaryAdd::Deny), &["a", "-b", "c"]),
         (&["a"], set("a@lobby", TemporaryAdd::Deny), &["a", "a@lobby"]),
-        (&["a"], set("a until 2000", TemporaryAdd::Deny), &["a until 2000"]),
-        (&["a until 2000"], set("a", TemporaryAdd::Deny), &["a"]),
+        (&["a", "b"], set("a until 2000", TemporaryAdd::Deny), &["a", "b", "a until 2000"]),
+        (&["a"], set("-a until 2000", TemporaryAdd::Deny), &["a", "-a until 2000"]),
+        (&["a", "-a until 2000"], set("a until 1500", TemporaryAdd::Deny), &["a", "a until 1500"]),
+        (&["a", "a until 2000"], set("a until 1500", TemporaryAdd::Accumulate), &["a", "a until 2500"]),
+        (&["a until 2000"], set("a", TemporaryAdd::Deny), &["a until 2000", "a"]),
+        (&["a until 2000", "a"], set("-a", TemporaryAdd::Deny), &["a until 2000", "-a"]),
+        (&["group.admin"], set("group.admin until 2000", TemporaryAdd::Deny), &["group.admin", "group.admin until 2000"]),
+        (&["prefix.1.x"], set("prefix.1.x until 2000", TemporaryAdd::Deny), &["prefix.1.x", "prefix.1.x until 2000"]),
         (&["a until 2000"], set("-a until 1500", TemporaryAdd::Deny), &["-a until 1500"]),
         (&["a until 2000"], set("a until 1500", TemporaryAdd::Replace), &["a until 2000"]),
         (&["a until 2000"], set("a until 2500", TemporaryAdd::Replace), &["a until 2500"]),
@@ -55,17 +74,24 @@ fn edits() {
         (&["a until 2000"], set("-a until 1500", TemporaryAdd::Accumulate), &["-a until 1500"]),
         (&["a until 9223372036854775807"], set("a until 1500", TemporaryAdd::Accumulate), &["a until 9223372036854775807"]),
         (&["a until 1000", "b until 1001"], set("a until 1500", TemporaryAdd::Deny), &["b until 1001", "a until 1500"]),
-        (&["a", "a@lobby", "b"], Edit::Unset("a".to_owned(), lobby()), &["a", "b"]),
-        (&["group.mod"], Edit::Unset("Group.MOD".to_owned(), none()), &[]),
-        (&["a until 2000", "b"], Edit::Unset("a".to_owned(), none()), &["b"]),
+        (&["a", "a@lobby", "b"], unset("a", lobby()), &["a", "b"]),
+        (&["group.mod"], unset("Group.MOD", none()), &[]),
+        (&["a until 2000", "b"], unset("a", none()), &["b"]),
+        (&["a", "-a until 2000", "b"], unset("a", none()), &["b"]),
+        (&["a", "-a until 2000", "-a@lobby until 2000"], unset_temporary("A"), &["a", "-a@lobby until 2000"]),
         (&["a", "group.b", "prefix.1.x", "r=a@lobby"], Edit::Clear(Clear::All, None), &[]),
         (&["a", "group.b", "prefix.1.x", "r=a@lobby"], Edit::Clear(Clear::All, Some(lobby())), &["a", "group.b", "prefix.1.x"]),
         (&["a", "group.b", "prefix.1.x", "r=a@lobby"], Edit::Clear(Clear::Permissions, None), &["group.b", "prefix.1.x"]),
         (&["a", "group.b", "-group.c@lobby"], Edit::Clear(Clear::Parents, None), &["a"]),
         (&["prefix.1.x", "suffix.1.x", "meta.k.v", "weight.1", "a"], Edit::Clear(Clear::Meta, None), &["weight.1", "a"]),
         (&["meta.k.1", "meta.k.2", "meta.l.1", "meta.k.3@lobby"], meta("a.b"), &["meta.l.1", "meta.k.3@lobby", r"meta.k.a\.b"]),
-        (&["meta.k.1", "meta.k.2@lobby"], Edit::UnsetMeta("K".to_owned(), none()), &["meta.k.2@lobby"]),
+        (&["meta.k.1", "meta.k.2 until 2000"], meta("3"), &["meta.k.2 until 2000", "meta.k.3"]),
+        (&["meta.k.1", "meta.k.2 until 2000"], meta_until("3", Some(1500)), &["meta.k.1", "meta.k.3 until 1500"]),
+        (&["meta.k.1", "meta.k.2@lobby"], unset_meta("K", false), &["meta.k.2@lobby"]),
+        (&["meta.k.1", "meta.k.2 until 2000"], unset_meta("K", false), &[]),
+        (&["meta.k.1", "meta.k.2 until 2000"], unset_meta("K", true), &["meta.k.1"]),
         (&["group.a", "-group.b", "group.c@lobby", "x"], parent(none(), None), &["group.c@lobby", "x", "group.vip"]),
+        (&["group.a", "group.a until 2000"], parent(none(), None), &["group.vip"]),
         (&["group.a", "group.c@lobby"], parent(lobby(), Some(2000)), &["group.a", "group.vip@lobby until 2000"]),
         (&["weight.1", "a", "weight.2@lobby"], Edit::Weight(-5), &["a", "weight.-5"]),
         (&["displayname.x", "a"], Edit::DisplayName("The Mods".to_owned()), &["a", "displayname.The Mods"]),
@@ -83,16 +109,18 @@ fn what_fails_changes_nothing_and_says_why() {
     let none = Contexts::none;
     let meta = |key: &str| Edit::SetMeta { key: key.to_owned(), value: "v".to_owned(), contexts: none(), expiry: None };
     let absent = |key: &str, elsewhere: &[&str]| EditError::Absent {
-        key: key.to_owned(),
+        what: key.to_owned(),
         elsewhere: elsewhere.iter().map(|place| (*place).to_owned()).collect(),
     };
     for (change, expected) in [
         (set("a until 1500", TemporaryAdd::Deny), EditError::Temporary { key: "a".to_owned(), expiry: 2000 }),
-        (Edit::Unset("b".to_owned(), none()), absent("b", &[])),
-        (Edit::Unset("a".to_owned(), lobby()), absent("a", &["everywhere", "server=x, world=y"])),
-        (Edit::Unset("old".to_owned(), none()), absent("old", &[])),
-        (Edit::Unset("group.".to_owned(), none()), NodeError::GroupName(String::new()).into()),
-        (Edit::UnsetMeta("k".to_owned(), none()), absent("k", &["world=lobby"])),
+        (unset("b", none()), absent("b", &[])),
+        (unset("a", lobby()), absent("a", &["everywhere", "server=x, world=y"])),
+        (unset("old", none()), absent("old", &[])),
+        (unset_temporary("b"), absent("temporary b", &[])),
+        (unset_meta("k", true), absent("temporary k", &[])),
+        (unset("group.", none()), NodeError::GroupName(String::new()).into()),
+        (unset_meta("k", false), absent("k", &["world=lobby"])),
         (meta(""), NodeError::MetaKey(String::new()).into()),
         (meta(r"k\"), NodeError::MetaKey(r"k\".to_owned()).into()),
         (
@@ -109,6 +137,8 @@ fn what_fails_changes_nothing_and_says_why() {
     let elsewhere = absent("a", &["everywhere", "server=x, world=y"]).to_string();
     assert_eq!(elsewhere, "there is no a in these contexts; there is one: everywhere; server=x, world=y");
     assert_eq!(absent("b", &[]).to_string(), "there is no b in these contexts");
+    let there = EditError::Temporary { key: "a".to_owned(), expiry: 1_796_255_537 }.to_string();
+    assert!(there.contains("until 2026-12-02T23:52:17Z:") && there.contains("`--if-exists replace`"), "{there}");
 }
 
 #[test]
@@ -116,9 +146,9 @@ fn a_difference_is_told_in_lines() {
     let before = nodes(&["a", "b", "c until 5", "d@lobby"]);
     let after = nodes(&["b", "-a", "c until 6", "d@lobby", "e"]);
     let (gone, come) = difference(&before, &after);
-    assert_eq!(gone, ["a = true", "c = true until 5"]);
-    assert_eq!(come, ["a = false", "c = true until 6", "e = true"]);
-    assert_eq!(node("d@lobby until 7").to_string(), "d = true (world=lobby) until 7");
+    assert_eq!(gone, ["a = true", "c = true until 1970-01-01T00:00:05Z"]);
+    assert_eq!(come, ["a = false", "c = true until 1970-01-01T00:00:06Z", "e = true"]);
+    assert_eq!(node("d@lobby until 7").to_string(), "d = true (world=lobby) until 1970-01-01T00:00:07Z");
     let contexts = Contexts::of([("world", "b"), ("World", "A"), ("server", "x")]).expect("contexts");
     assert_eq!(Node::new("a", false, contexts, None).expect("a node").to_string(), "a = false (server=x, world=a, world=b)");
 }
@@ -152,6 +182,11 @@ fn steps_along_a_track() {
         (None, &["group.vip"], Promote, Contexts::none(), None, Some("default"), None, &["group.vip", "group.default"]),
         (None, &["-group.mod", "group.vip"], Promote, Contexts::none(), None, Some("default"), None, &["-group.mod", "group.vip", "group.default"]),
         (None, &["group.mod until 2000"], Promote, Contexts::none(), Some("mod"), Some("admin"), None, &["group.admin until 2000"]),
+        (None, &["group.mod", "a", "group.mod until 2000"], Promote, Contexts::none(), Some("mod"), Some("admin"), None, &["group.admin", "group.admin until 2000", "a"]),
+        (None, &["group.mod until 2000", "group.mod"], Demote, Contexts::none(), Some("mod"), Some("default"), None, &["group.default until 2000", "group.default"]),
+        (None, &["group.mod", "-group.mod until 2000"], Promote, Contexts::none(), Some("mod"), Some("admin"), None, &["group.admin"]),
+        // A denial of it gives the default group no end.
+        (None, &["-group.default until 2000"], Promote, Contexts::none(), Some("default"), Some("mod"), Some("mod"), &["group.mod"]),
         (None, &["group.mod", "-group.admin"], Promote, Contexts::none(), Some("mod"), Some("admin"), None, &["group.admin"]),
         (Some("mod"), &["group.mod", "group.mod@lobby"], Promote, lobby(), Some("mod"), Some("admin"), Some("mod"), &["group.mod", "group.admin@lobby"]),
         (None, &["group.mod"], Promote, lobby(), None, Some("default"), None, &["group.mod", "group.default@lobby"]),
@@ -232,11 +267,14 @@ fn any_node() -> impl Strategy<Value = String> {
         .prop_map(|(value, key, contexts, expiry)| format!("{value}{key}{contexts}{expiry}"))
 }
 
-/// Nodes as a store has them: of the same key and contexts there is one.
+/// Nodes as a store has them: of the same key and contexts there is one for good and one for a time.
 fn any_nodes() -> impl Strategy<Value = Vec<Node>> {
     proptest::collection::vec(any_node(), 0..8).prop_map(|texts| {
-        let by_identity: BTreeMap<_, _> =
-            texts.iter().map(|text| node(text)).map(|node| ((node.key().to_string(), node.contexts().clone()), node)).collect();
+        let by_identity: BTreeMap<_, _> = texts
+            .iter()
+            .map(|text| node(text))
+            .map(|node| ((node.key().to_string(), node.contexts().clone(), node.is_temporary()), node))
+            .collect();
         by_identity.into_values().collect()
     })
 }
@@ -263,10 +301,11 @@ proptest! {
     #[test]
     fn what_is_set_can_be_unset(before in any_nodes(), new in any_node()) {
         let new = node(&new);
-        let mut after: Vec<Node> = before.into_iter().filter(|node| !node.is_same(&new) && !node.has_expired(NOW)).collect();
+        let is_there = |node: &Node| node.key() == new.key() && node.contexts() == new.contexts();
+        let mut after: Vec<Node> = before.into_iter().filter(|node| !is_there(node) && !node.has_expired(NOW)).collect();
         let without = after.clone();
         prop_assert_eq!(edit(&mut after, &Edit::Set(new.clone(), TemporaryAdd::Deny), NOW), Ok(()));
-        let unset = edit(&mut after, &Edit::Unset(new.key().to_string(), new.contexts().clone()), NOW);
+        let unset = edit(&mut after, &unset(new.key(), new.contexts().clone()), NOW);
         prop_assert_eq!(unset.is_ok(), !new.has_expired(NOW));
         if unset.is_ok() {
             prop_assert_eq!(after, without);
@@ -302,7 +341,8 @@ proptest! {
                 let rest = |nodes: &[Node]| nodes.iter().filter(|node| !moved(node) && !node.has_expired(NOW)).cloned().collect::<Vec<_>>();
                 prop_assert_eq!(rest(&before.nodes), rest(&after.nodes));
                 let on: Vec<&Node> = after.nodes.iter().filter(|node| moved(node)).collect();
-                prop_assert_eq!(on.len(), usize::from(to.is_some()));
+                let left = before.nodes.iter().filter(|node| from.is_some() && node.parent() == from.as_ref() && *node.contexts() == contexts && !node.has_expired(NOW)).count();
+                prop_assert_eq!(on.len(), if to.is_some() { left.max(1) } else { 0 });
                 prop_assert!(on.iter().all(|node| node.value()));
                 prop_assert!(!after.nodes.iter().any(|node| node.has_expired(NOW)));
             }

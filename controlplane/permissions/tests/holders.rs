@@ -123,7 +123,7 @@ fn an_explanation_tells_the_way_and_what_else_there_was() {
         others,
         [
             line("a.b.c = true (world=lobby)", "user mod helper", MatchedBy::Exact, "context"),
-            line("a.b.c = true until 50", "user mod helper", MatchedBy::Exact, "expired"),
+            line("a.b.c = true until 1970-01-01T00:00:50Z", "user mod helper", MatchedBy::Exact, "expired"),
             line("r=a.*c = true", "user mod helper", MatchedBy::Regex, "later"),
             line("a.b.* = true", "user mod", MatchedBy::Wildcard, "later"),
             line("a.* = true", "user default", MatchedBy::Wildcard, "later"),
@@ -268,7 +268,8 @@ fn a_permission_is_the_same_in_any_case_of_its_letters() {
     let mut nodes = vec![loud.clone()];
     edit::edit(&mut nodes, &Edit::Set(quiet.clone(), TemporaryAdd::Deny), 0).expect("set");
     assert_eq!(nodes, std::slice::from_ref(&quiet), "it takes the place of the other");
-    edit::edit(&mut nodes, &Edit::Unset("Moonbridge.Server.vip".into(), Contexts::none()), 0).expect("unset");
+    edit::edit(&mut nodes, &Edit::Unset { key: "Moonbridge.Server.vip".into(), contexts: Contexts::none(), only_temporary: false }, 0)
+        .expect("unset");
     assert!(nodes.is_empty());
     // Both may come from a file: the false one counts, wherever it stands.
     for nodes in [vec![loud.clone(), quiet.clone()], vec![quiet, loud]] {

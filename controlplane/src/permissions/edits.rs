@@ -54,7 +54,10 @@ fn one(raw: &v1::PermissionEdit, at: &str, is_group: bool, settings: &Settings) 
             let node = Node::try_from(node).map_err(|mistakes| invalid(&format!("{at}.set.node"), mistakes))?;
             Edit::Set(node, temporary_add(set.temporary()).unwrap_or(settings.temporary_add))
         }
-        Some(Raw::Unset(unset)) => Edit::Unset(unset.key.clone(), contexts(&unset.contexts)?),
+        Some(Raw::Unset(unset)) => {
+            let v1::UnsetNode { key, only_temporary, .. } = unset.clone();
+            Edit::Unset { key, contexts: contexts(&unset.contexts)?, only_temporary }
+        }
         Some(Raw::Clear(clear)) => {
             let kind = match clear.kind() {
                 v1::ClearKind::Unspecified => return Err(Status::invalid_argument(format!("{at}.clear.kind: missing"))),
@@ -71,7 +74,10 @@ fn one(raw: &v1::PermissionEdit, at: &str, is_group: bool, settings: &Settings) 
             contexts: contexts(&meta.contexts)?,
             expiry: expiry("set_meta", meta.expiry)?,
         },
-        Some(Raw::UnsetMeta(meta)) => Edit::UnsetMeta(meta.key.clone(), contexts(&meta.contexts)?),
+        Some(Raw::UnsetMeta(meta)) => {
+            let v1::UnsetMeta { key, only_temporary, .. } = meta.clone();
+            Edit::UnsetMeta { key, contexts: contexts(&meta.contexts)?, only_temporary }
+        }
         Some(Raw::SetParent(parent)) => Edit::SetParent {
             group: parent.group.clone(),
             contexts: contexts(&parent.contexts)?,

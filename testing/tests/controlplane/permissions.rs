@@ -85,7 +85,7 @@ fn set(node: v1::PermissionNode) -> Edit {
 }
 
 fn unset(key: &str) -> Edit {
-    Edit::Unset(v1::UnsetNode { key: key.to_owned(), contexts: Vec::new() })
+    Edit::Unset(v1::UnsetNode { key: key.to_owned(), ..v1::UnsetNode::default() })
 }
 
 fn change_user(player: &str, edits: impl IntoIterator<Item = Edit>) -> v1::ChangeUserRequest {

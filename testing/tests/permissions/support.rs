@@ -201,7 +201,7 @@ pub(crate) fn set(node: v1::PermissionNode) -> Edit {
 
 /// The edit that takes a node away, wherever it holds.
 pub(crate) fn unset(key: &str) -> Edit {
-    Edit::Unset(v1::UnsetNode { key: key.into(), contexts: Vec::new() })
+    Edit::Unset(v1::UnsetNode { key: key.into(), ..v1::UnsetNode::default() })
 }
 
 /// Panics unless a call was refused as this.

@@ -6,7 +6,9 @@ use moonbridge_proto::v1;
 use moonbridge_proto::v1::permission_edit::Edit;
 
 use super::contexts;
-use crate::args::permission::{AddAffix, Change, ChangeVerb, ClearArg, IfExistsArg, MetaVerb, ParentVerb, RemoveAffix, Temporary, Until};
+use crate::args::permission::{
+    AddAffix, Change, ChangeVerb, ClearArg, IfExistsArg, MetaVerb, ParentVerb, RemoveAffix, Temporary, Until, Which,
+};
 use crate::failure::{Failure, Outcome};
 use crate::time;
 
@@ -20,13 +22,13 @@ pub(super) struct Wanted<H> {
 }
 
 /// How the key of a prefix or suffix is written.
-type Affix = fn(i32, &str) -> String;
+type AffixKey = fn(i32, &str) -> String;
 
 /// The edit that a verb asks for.
 pub(super) fn wanted<H: Args>(verb: ChangeVerb<H>) -> Outcome<Wanted<H>> {
     match verb {
         ChangeVerb::Set { change, node, value, temporary } => set(change, &node, value, &temporary),
-        ChangeVerb::Unset { change, node } => unset(change, node),
+        ChangeVerb::Unset { change, node, which } => unset(change, node, which),
         ChangeVerb::Parent { verb } => parent(verb),
         ChangeVerb::Meta { verb } => meta(verb),
         ChangeVerb::Clear { change, what } => clear(change, what),
@@ -36,7 +38,7 @@ pub(super) fn wanted<H: Args>(verb: ChangeVerb<H>) -> Outcome<Wanted<H>> {
 fn parent<H: Args>(verb: ParentVerb<H>) -> Outcome<Wanted<H>> {
     match verb {
         ParentVerb::Add { change, group, temporary } => set(change, &node::key::inheritance(&group), true, &temporary),
-        ParentVerb::Remove { change, group } => unset(change, node::key::inheritance(&group)),
+        ParentVerb::Remove { change, group, which } => unset(change, node::key::inheritance(&group), which),
         ParentVerb::Set { change, group, until } => {
             let (contexts, expiry) = (contexts(&change.contexts)?, expiry(&until, time::now())?);
             Ok(of(change, Edit::SetParent(v1::SetParent { group, contexts, expiry })))
@@ -50,9 +52,9 @@ fn meta<H: Args>(verb: MetaVerb<H>) -> Outcome<Wanted<H>> {
             let (contexts, expiry) = (contexts(&change.contexts)?, expiry(&until, time::now())?);
             Ok(of(change, Edit::SetMeta(v1::SetMeta { key, value, contexts, expiry })))
         }
-        MetaVerb::Unset { change, key } => {
+        MetaVerb::Unset { change, key, which } => {
             let contexts = contexts(&change.contexts)?;
-            Ok(of(change, Edit::UnsetMeta(v1::UnsetMeta { key, contexts })))
+            Ok(of(change, Edit::UnsetMeta(v1::UnsetMeta { key, contexts, only_temporary: which.only_temporary })))
         }
         MetaVerb::AddPrefix(affix) => add(affix, node::key::prefix),
         MetaVerb::RemovePrefix(affix) => remove(affix, node::key::prefix),
@@ -61,12 +63,12 @@ fn meta<H: Args>(verb: MetaVerb<H>) -> Outcome<Wanted<H>> {
     }
 }
 
-fn add<H: Args>(AddAffix { affix, temporary }: AddAffix<H>, key: Affix) -> Outcome<Wanted<H>> {
+fn add<H: Args>(AddAffix { affix, temporary }: AddAffix<H>, key: AffixKey) -> Outcome<Wanted<H>> {
     set(affix.change, &key(affix.priority, &affix.text), true, &temporary)
 }
 
-fn remove<H: Args>(affix: RemoveAffix<H>, key: Affix) -> Outcome<Wanted<H>> {
-    unset(affix.change, key(affix.priority, &affix.text))
+fn remove<H: Args>(RemoveAffix { affix, which }: RemoveAffix<H>, key: AffixKey) -> Outcome<Wanted<H>> {
+    unset(affix.change, key(affix.priority, &affix.text), which)
 }
 
 fn set<H: Args>(change: Change<H>, key: &str, value: bool, temporary: &Temporary) -> Outcome<Wanted<H>> {
@@ -85,9 +87,9 @@ fn set<H: Args>(change: Change<H>, key: &str, value: bool, temporary: &Temporary
     Ok(of(change, Edit::Set(v1::SetNode { node: Some((&node).into()), temporary: temporary.into() })))
 }
 
-fn unset<H: Args>(change: Change<H>, key: String) -> Outcome<Wanted<H>> {
+fn unset<H: Args>(change: Change<H>, key: String, which: Which) -> Outcome<Wanted<H>> {
     let contexts = contexts(&change.contexts)?;
-    Ok(of(change, Edit::Unset(v1::UnsetNode { key, contexts })))
+    Ok(of(change, Edit::Unset(v1::UnsetNode { key, contexts, only_temporary: which.only_temporary })))
 }
 
 fn clear<H: Args>(change: Change<H>, what: Option<ClearArg>) -> Outcome<Wanted<H>> {
@@ -150,7 +152,9 @@ mod tests {
             let node = v1::PermissionNode { key: key.to_owned(), value, contexts, expiry: 0 };
             Edit::Set(v1::SetNode { node: Some(node), temporary: 0 })
         };
-        let unset = |key: &str| Edit::Unset(v1::UnsetNode { key: key.to_owned(), contexts: Vec::new() });
+        let unset_which =
+            |key: &str, only_temporary| Edit::Unset(v1::UnsetNode { key: key.to_owned(), contexts: Vec::new(), only_temporary });
+        let unset = |key: &str| unset_which(key, false);
         let b_a = ["--context", "world=b", "--context", "world=a", "--context", "world=b"];
         let clear = |kind: v1::ClearKind, in_contexts: bool, contexts: Vec<v1::PermissionContext>| {
             Edit::Clear(v1::ClearNodes { contexts, in_contexts, kind: kind.into() })
@@ -163,6 +167,8 @@ mod tests {
             (vec!["meta", "add-prefix", "mod", "-5", "a.b"], set(r"prefix.-5.a\.b", true, Vec::new())),
             (vec!["meta", "remove-suffix", "mod", "5", "a.b"], unset(r"suffix.5.a\.b")),
             (vec!["unset", "mod", "x"], unset("x")),
+            (vec!["unset", "mod", "x", "--temporary"], unset_which("x", true)),
+            (vec!["parent", "remove", "mod", "Helper", "--temporary"], unset_which("group.helper", true)),
             (vec!["clear", "mod"], clear(v1::ClearKind::All, false, Vec::new())),
             (vec!["clear", "mod", "meta", "--context", "world=a"], clear(v1::ClearKind::Meta, true, vec![place("a")])),
             (vec!["clear", "mod", "--context", "server=global"], clear(v1::ClearKind::All, true, Vec::new())),

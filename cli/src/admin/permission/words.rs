@@ -67,7 +67,11 @@ pub(super) fn node(node: &v1::PermissionNode) -> String {
 pub(super) fn edited(edit: &Edit, now: &[v1::PermissionNode]) -> String {
     // With an expiry that was added up, the node that is there is not the one that was sent.
     let there = |wanted: &v1::PermissionNode| {
-        let found = now.iter().find(|node| node.key == wanted.key && node.contexts == wanted.contexts);
+        let is_temporary = |node: &v1::PermissionNode| node.expiry != 0;
+        let is_there = |node: &&v1::PermissionNode| {
+            node.key == wanted.key && node.contexts == wanted.contexts && is_temporary(node) == is_temporary(wanted)
+        };
+        let found = now.iter().find(is_there);
         node(found.unwrap_or(wanted))
     };
     match edit {
@@ -141,10 +145,10 @@ mod tests {
     #[test]
     fn an_edit_says_what_is_now() {
         let sent = Edit::Set(v1::SetNode { node: Some(raw("a.b", true, 1_000)), temporary: 0 });
-        let now = [raw("a.b", true, 1_709_209_845)];
+        let now = [raw("a.b", false, 0), raw("a.b", true, 1_709_209_845)];
         assert_eq!(edited(&sent, &now), "a.b = true (world=lobby) until 2024-02-29T12:30:45Z");
         let contexts = now[0].contexts.clone();
-        let unset = |key: &str| Edit::Unset(v1::UnsetNode { key: key.to_owned(), contexts: contexts.clone() });
+        let unset = |key: &str| Edit::Unset(v1::UnsetNode { key: key.to_owned(), contexts: contexts.clone(), only_temporary: false });
         assert_eq!(edited(&unset("a.b"), &[]), "a.b is not set (world=lobby) any more");
         assert_eq!(edited(&unset("group.mod"), &[]), "does not inherit mod (world=lobby) any more");
         let clear = v1::ClearNodes { contexts: Vec::new(), in_contexts: false, kind: v1::ClearKind::Parents.into() };

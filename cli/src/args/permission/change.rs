@@ -22,13 +22,15 @@ pub(crate) enum ChangeVerb<H: Args> {
         #[command(flatten)]
         temporary: Temporary,
     },
-    /// Take away a node, permanent or temporary.
+    /// Take away a node, permanent and temporary.
     Unset {
         #[command(flatten)]
         change: Change<H>,
         /// The node; one that begins with - comes after --.
         #[arg(value_parser = NonEmptyStringValueParser::new())]
         node: String,
+        #[command(flatten)]
+        which: Which,
     },
     /// Inherit from groups.
     Parent {
@@ -97,6 +99,14 @@ pub(crate) enum IfExistsArg {
     Accumulate,
 }
 
+/// Which of a permanent and a temporary one is taken away.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Which {
+    /// Only the temporary one: the permanent one, if there is one, is in force again.
+    #[arg(long = "temporary")]
+    pub(crate) only_temporary: bool,
+}
+
 /// What `clear` takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClearArg {
@@ -128,6 +138,8 @@ pub(crate) enum ParentVerb<H: Args> {
         /// The group not to inherit.
         #[arg(value_parser = values::name)]
         group: String,
+        #[command(flatten)]
+        which: Which,
     },
     /// Inherit a group, and no other in these contexts.
     Set {
@@ -163,6 +175,8 @@ pub(crate) enum MetaVerb<H: Args> {
         /// The key.
         #[arg(value_parser = NonEmptyStringValueParser::new())]
         key: String,
+        #[command(flatten)]
+        which: Which,
     },
     /// Add a prefix; that of the highest priority is shown.
     AddPrefix(AddAffix<H>),
@@ -178,7 +192,7 @@ pub(crate) enum MetaVerb<H: Args> {
 #[derive(Debug, Args)]
 pub(crate) struct AddAffix<H: Args> {
     #[command(flatten)]
-    pub(crate) affix: RemoveAffix<H>,
+    pub(crate) affix: Affix<H>,
     #[command(flatten)]
     pub(crate) temporary: Temporary,
 }
@@ -186,6 +200,15 @@ pub(crate) struct AddAffix<H: Args> {
 /// A prefix or suffix to take away.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveAffix<H: Args> {
+    #[command(flatten)]
+    pub(crate) affix: Affix<H>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+/// A prefix or suffix.
+#[derive(Debug, Args)]
+pub(crate) struct Affix<H: Args> {
     #[command(flatten)]
     pub(crate) change: Change<H>,
     /// Its priority.

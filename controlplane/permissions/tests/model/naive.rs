@@ -126,7 +126,7 @@ impl World {
             None => self.user.clone(),
         };
         if holder.is_none() && self.default_implied() {
-            nodes.retain(|node| !(node.key == "group.default" && node.contexts.is_empty()));
+            nodes.retain(|node| !(node.key == "group.default" && node.contexts.is_empty() && node.expiry.is_none()));
             nodes.push(Node { key: "group.default".to_owned(), value: true, contexts: BTreeSet::new(), expiry: None });
         }
         nodes.sort_by_key(Node::order);

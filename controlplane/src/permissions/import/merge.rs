@@ -10,7 +10,7 @@ use tonic::Status;
 /// What an import does with what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Nodes that come are added; those of the same key and contexts are replaced.
+    /// Nodes that come are added; one of the same key and contexts is replaced, a permanent one by a permanent one.
     Merge,
     /// What does not come goes.
     Replace,
@@ -45,12 +45,13 @@ fn both<T: Clone>(mode: Mode, old: Option<&T>, new: Option<T>, merge: impl FnOnc
     }
 }
 
-/// Those of `old` in their places, replaced where one of the same key and contexts has come; then the rest of what has come.
+/// Those of `old` in their places, replaced where one has come that setting it would replace it by; then the rest of what has come.
 fn nodes(old: &[v1::PermissionNode], new: Vec<v1::PermissionNode>) -> Vec<v1::PermissionNode> {
-    type Identity = (Arc<str>, Vec<(String, String)>);
+    type Identity = (Arc<str>, Vec<(String, String)>, bool);
     let identity = |node: &v1::PermissionNode| -> Identity {
         let key = Node::try_from(node).map_or_else(|_| node.key.as_str().into(), |node| node.identity().clone());
-        (key, node.contexts.iter().map(|context| (context.key.clone(), context.value.clone())).collect())
+        let is_temporary = node.expiry != 0;
+        (key, node.contexts.iter().map(|context| (context.key.clone(), context.value.clone())).collect(), is_temporary)
     };
     let mut merged = old.to_vec();
     let mut places: HashMap<Identity, usize> = merged.iter().enumerate().map(|(place, node)| (identity(node), place)).collect();
@@ -125,6 +126,16 @@ mod tests {
         let new = user_of(vec![node("a.B", false), node("prefix.1.[mod]", true)]);
         let merged = user(Mode::Merge, Some(&old), Some(new)).expect("a user");
         assert_eq!(merged.nodes, [node("a.B", false), node("prefix.1.[Mod]", true), node("prefix.1.[mod]", true)]);
+    }
+
+    #[test]
+    fn a_temporary_node_that_comes_leaves_the_permanent_one_and_the_other_way_round() {
+        let until = |node: v1::PermissionNode, expiry: i64| v1::PermissionNode { expiry, ..node };
+        let old = user_of(vec![node("a", true), until(node("b", true), 10), node("group.mod", true)]);
+        let new = [until(node("a", false), 20), until(node("b", false), 20), node("b", true), until(node("group.mod", true), 20)];
+        let merged = user(Mode::Merge, Some(&old), Some(user_of(new.to_vec()))).expect("a user");
+        let [a, b_until, b, mod_until] = new;
+        assert_eq!(merged.nodes, [node("a", true), b_until, node("group.mod", true), a, b, mod_until]);
     }
 
     fn inheriting(name: &str, parents: &[(&str, bool)]) -> v1::PermissionGroup {
