@@ -15,7 +15,7 @@ const MAX_NAMES: usize = 200;
 
 impl Scene<'_> {
     /// What the player is told when the network has answered.
-    pub(crate) fn answered(&self, then: &Then, answer: &v1::AskAnswer) -> Vec<Text> {
+    pub(crate) fn answered(mut self, then: &Then, answer: &v1::AskAnswer) -> Vec<Text> {
         if !answer.problem.is_empty() {
             return vec![self.problem(then, &answer.problem)];
         }
@@ -62,19 +62,21 @@ impl Scene<'_> {
         self.say(Phrase::Found, &[("player", player.into()), ("backend", backend.into()), ("node", node.into())])
     }
 
-    /// The backends that have players, or with `names` all of them with their players' names; and the total.
-    fn listing(&self, backends: &[v1::BackendPlayers], names: bool) -> Vec<Text> {
+    /// The backends that have players, or with `names` all of them with their players' names; and the total. A click goes only where
+    /// the player may go.
+    fn listing(&mut self, backends: &[v1::BackendPlayers], names: bool) -> Vec<Text> {
+        let open = self.open();
         let root = self.node.config.commands.table.name_of(Kind::Server);
         let listed: Vec<_> = backends.iter().filter(|backend| names || backend.players > 0).collect();
         let line = |backend: &&v1::BackendPlayers| {
             let mut phrase = Phrase::GlistBackend;
             let mut shown = String::new();
-            if names {
+            if names && backend.players > 0 {
                 phrase = Phrase::GlistNames;
                 shown = backend.names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
             }
             let values = [("players", backend.players.into()), ("names", Value::Plain(&shown))];
-            let text = self.clickable(phrase, &values, &backend.backend, root);
+            let text = self.clickable(phrase, &values, &backend.backend, root.filter(|_| open.contains(&backend.backend)));
             let more = backend.players as usize - backend.names.len().min(MAX_NAMES).min(backend.players as usize);
             if names && more > 0 { text.append(self.more(more)) } else { text }
         };

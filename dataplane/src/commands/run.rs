@@ -1,5 +1,6 @@
 //! What each command does.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use moonbridge_proto::routing::Usable;
@@ -50,17 +51,20 @@ impl Scene<'_> {
 
     /// The list of where the player may go, each with a click that goes there.
     fn servers(&mut self, root: &str) -> Text {
-        let may_enter = self.permissions.entry(self.node);
-        let snapshot = self.snapshot();
-        let usable = snapshot.iter().flat_map(|snapshot| snapshot.backends.keys().map(move |name| (snapshot, name)));
-        let usable = usable.filter(|(snapshot, name)| snapshot.candidate(name, &may_enter).why == Usable::Ok);
-        let names: Vec<&str> = usable.map(|(_, name)| name.as_str()).collect();
-        if names.iter().all(|name| Some(*name) == self.backend) {
+        let names = self.open();
+        if names.iter().all(|name| Some(name.as_str()) == self.backend) {
             return self.say(Phrase::ServerNone, &[]);
         }
         let items = names.iter().take(MAX_BACKENDS).map(|name| self.clickable(Phrase::ServerItem, &[], name, Some(root)));
         let list = self.listed(items.collect(), names.len());
         self.say(Phrase::ServerList, &[]).append(list)
+    }
+
+    /// The backends that the player may go to.
+    pub(super) fn open(&mut self) -> BTreeSet<String> {
+        let Some(snapshot) = self.snapshot() else { return BTreeSet::new() };
+        let may_enter = self.permissions.entry(self.node);
+        snapshot.backends.keys().filter(|name| snapshot.candidate(name, &may_enter).why == Usable::Ok).cloned().collect()
     }
 
     fn hub(&mut self) -> Action {

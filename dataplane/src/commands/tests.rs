@@ -72,6 +72,34 @@ fn lists_of_a_large_network_are_cut_and_counted() {
     assert!(long.iter().all(|line| line.to_json().len() <= MAX_JSON));
 }
 
+/// What there is of players is told whole; where the player may not go, and where nobody is, less is.
+#[test]
+fn a_listing_has_clicks_for_where_the_player_may_go() {
+    let node = node(4);
+    let mut snapshot = Snapshot::clone(&node.snapshot.load_full().expect("some"));
+    let closed = |backend: &Arc<Backend>, drained, restricted| Arc::new(Backend { drained, restricted, ..Backend::clone(backend) });
+    for (name, drained, restricted) in [("backend-0002", false, true), ("backend-0003", true, false)] {
+        let backend = snapshot.backends.get_mut(name).expect("some");
+        *backend = closed(backend, drained, restricted);
+    }
+    node.put_in_force(snapshot);
+    let on = |number: u32, names: &[&str]| v1::BackendPlayers {
+        backend: format!("backend-{number:04}"),
+        players: names.len() as u32,
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let backends = vec![on(0, &[]), on(1, &["Ada"]), on(2, &["Bob", "Cy"]), on(3, &["Di"]), on(4, &["Ed"])];
+    let answer = v1::AskAnswer { backends, ..v1::AskAnswer::default() };
+    for names in [true, false] {
+        let lines = scene(&node, |scene| scene.answered(&Then::Glist { names }, &answer));
+        let clicks: Vec<String> = lines.iter().filter(|line| line.to_json().contains("/server")).map(Text::plain).collect();
+        let expected: &[&str] = if names { &["[backend-0000] (0)"] } else { &[] };
+        assert_eq!(clicks, expected);
+        assert_eq!(lines.last().expect("a total").plain(), "Players online: 5");
+        assert_eq!(lines.iter().any(|line| line.plain() == "[backend-0002] (2): Bob, Cy"), names);
+    }
+}
+
 /// Whatever is typed, little comes of it, and what is asked of the network is what can be a player or a backend.
 #[test]
 fn any_line_comes_to_little() {

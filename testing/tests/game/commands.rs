@@ -71,7 +71,7 @@ async fn glist_find_and_ping_tell_of_the_whole_network() {
     says(&mut alice, "/find Bob", &["Bob is not online."]).await;
     says(&mut alice, "/glist", &["[lobby] (1)", "Players online: 1"]).await;
     assert!(!heard(&alice).iter().any(|line| line == "[arena] (0)"), "only those with players: {}", alice.log());
-    says(&mut alice, "/glist all", &["[arena] (0): ", "[lobby] (1): Alice", "Players online: 1"]).await;
+    says(&mut alice, "/glist all", &["[arena] (0)", "[lobby] (1): Alice", "Players online: 1"]).await;
     stage.assert_well(&[&alice]);
 }
 

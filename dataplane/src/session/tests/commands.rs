@@ -208,7 +208,7 @@ async fn glist_shows_the_network() {
     let ask = answer(&node, v1::AskAnswer { backends, ..Default::default() }).await;
     assert_eq!(ask.question, Some(Question::Players(v1::AskPlayers { names: true, ..Default::default() })));
     player.hears("[arena] (12): Ada, kBob and 10 more").await;
-    player.hears("[empty] (0): ").await;
+    player.hears("[empty] (0)").await;
     player.hears("Players online: 12").await;
 }
 
@@ -332,7 +332,7 @@ async fn moonbridge_tells_of_itself() {
         player.hears(&format!("MoonBridge {}", env!("CARGO_PKG_VERSION"))).await;
     }
     player.say("/moonbridge info").await;
-    player.hears("Node: edge-1, with 1 players").await;
+    player.hears("Node: edge-1, players: 1").await;
     let session = node.registry.subscribe().0[0].id.clone();
     player.hears(&format!("You are Steve on lobby, session {session}")).await;
     player.hears("Control plane: away").await;
