@@ -48,10 +48,15 @@ async fn without_a_control_plane_admins_are_told_how_to_get_one() {
 
 /// For scripts: the exit code says whether the host leads anywhere, the output where.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_test_fails_when_no_route_matches() {
+async fn a_route_test_fails_when_a_player_would_be_refused() {
     let up = Up::start(&["--backend", "lobby=127.0.0.1:1"]).await;
     let found = up.cli.run(&["route", "test", "play.example.net"]).await.ended(0);
     assert!(found.stdout.contains("lobby"), "{found:?}");
+    up.cli.ok(&["backend", "drain", "lobby"]).await;
+    let none = up.cli.run(&["route", "test", "play.example.net"]).await.ended(1);
+    assert!(none.stdout.contains("drained") && none.stdout.contains("no candidate is usable"), "{none:?}");
+    let none = up.cli.run(&["route", "test", "play.example.net", "-o", "json"]).await.ended(1);
+    assert_eq!(none.json()["first"], serde_json::Value::Null);
     up.cli.ok(&["route", "remove", "*"]).await;
     let none = up.cli.run(&["route", "test", "play.example.net"]).await.ended(1);
     assert!(none.stdout.contains("no route matches"), "{none:?}");

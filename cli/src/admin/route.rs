@@ -78,7 +78,7 @@ struct Decision<C> {
     first: Option<String>,
 }
 
-/// Says where a host leads; fails, having said so, if no route matches, so that a script can ask.
+/// Says where a host leads; fails, having said so, if a player would be refused, so that a script can ask.
 async fn test(mut session: Session, host: String, player: Option<String>) -> Outcome {
     let request = v1::TestRouteRequest { host, player: player.unwrap_or_default() };
     let answer = session.admin.test_route(request).await.map_err(refused)?.into_inner();
@@ -97,7 +97,7 @@ async fn test(mut session: Session, host: String, player: Option<String>) -> Out
             first,
         };
         output::document(session.output, &decision)?;
-        return if answer.route.is_some() { Ok(()) } else { Err(Failure::said()) };
+        return if decision.first.is_some() { Ok(()) } else { Err(Failure::said()) };
     }
     let Some(route) = answer.route else {
         output::line(&format!(
@@ -120,10 +120,13 @@ async fn test(mut session: Session, host: String, player: Option<String>) -> Out
         on_kick_name(route.on_kick)
     ))?;
     candidates.print(Format::Table, "the route names no backend")?;
-    output::line(&match first {
-        Some(first) => format!("a player goes to {first} first"),
-        None => "no candidate is usable: a player is refused".to_owned(),
-    })
+    match first {
+        Some(first) => output::line(&format!("a player goes to {first} first")),
+        None => {
+            output::line("no candidate is usable: a player is refused")?;
+            Err(Failure::said())
+        }
+    }
 }
 
 fn row(route: &v1::Route) -> [Value; 3] {

@@ -19,6 +19,10 @@ use crate::framed::{Framed, OwnedFrame};
 /// The client asks unasked each second while it shows "Downloading terrain".
 const TERRAIN_TICK: Duration = Duration::from_secs(1);
 
+/// What to do about a listener in online mode.
+const ONLINE_MODE: &str = "the server wants an online-mode login, and a probe has no account: probe an offline listener of the node, \
+     such as one more on loopback ([[listeners]] with authentication = \"offline\")";
+
 /// A new client's settings.
 const SETTINGS: ClientSettings<'static> =
     ClientSettings { locale: "en_US", view_distance: 8, chat: 0, chat_colours: true, difficulty: 1, cape: true };
@@ -93,9 +97,7 @@ impl Player {
                 Ok(reason) => Ended::Kicked(reason.plain()),
                 Err(error) => garbage(error),
             }),
-            LoginClientbound::EncryptionRequest => {
-                Err(Ended::Refused("the server wants an online-mode login, and a probe has no account: set it to offline mode"))
-            }
+            LoginClientbound::EncryptionRequest => Err(Ended::Refused(ONLINE_MODE)),
             LoginClientbound::SetCompression => Err(Ended::Refused("the server sent Set Compression, which 1.7 does not know")),
             LoginClientbound::Unknown(id) => Err(Ended::Garbage(format!("packet {id:#x} during the login"))),
         }

@@ -81,7 +81,11 @@ pub(crate) fn expired(command: &v1::Command) -> Step {
 }
 
 fn node_lost(command: &v1::Command) -> Step {
-    let detail = format!("the node {} went away before it reported an end; its players have to join again", command.node_id);
+    let detail = format!(
+        "the node {} was lost before it reported an end: it died, or only its link to the control plane did, and its players play on; \
+         see `moonbridge node list`, then `moonbridge player show`",
+        command.node_id
+    );
     let result = v1::CommandResult { reason: "node_lost".to_owned(), detail, ..v1::CommandResult::default() };
     Step::Ended { state: CommandState::Failed, result }
 }
