@@ -27,6 +27,8 @@ mod trace;
 mod worker;
 
 #[doc(hidden)]
+pub use self::relay::measure as relay_alone;
+#[doc(hidden)]
 pub use self::session::measure;
 
 use std::net::SocketAddr;

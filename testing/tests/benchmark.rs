@@ -54,7 +54,7 @@ async fn offline_echoes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn peers_side_by_side() {
     // The relay of the benchmark's own, started as a user's proxy would be, behind a shell that stays.
-    let script = format!("{} raw-relay $BACKEND $LISTEN; exit", env!("CARGO_BIN_EXE_session-bench"));
+    let script = format!("{} relay raw $BACKEND $LISTEN; exit", env!("CARGO_BIN_EXE_session-bench"));
     let phases = phases(&["--workload", "w16", "--paths", "nginx,haproxy,mine", "--peer", &format!("mine={script}")]).await;
     assert_eq!(paths(&phases), ["nginx", "haproxy", "mine"]);
     all_came(&phases);

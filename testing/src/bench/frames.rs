@@ -10,6 +10,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// The packet id: in play, unknown to protocol 5 serverbound, and of no interest to a proxy clientbound.
 pub const ID: u8 = 0x50;
 
+/// A frame of the benchmark without anything in it: with it players ask for ticks, or recorded traffic, to begin.
+pub const BEGIN: [u8; 2] = [1, ID];
+
 /// Bytes of a payload that the sequence number takes.
 pub const SEQUENCE: usize = 8;
 

@@ -269,7 +269,8 @@ mod tests {
     use tokio::task::{LocalSet, spawn_local};
 
     use super::*;
-    use crate::bench::{echo, relay};
+    use crate::bench::echo;
+    use crate::bench::relay::{self, Relay};
 
     fn load(payload: usize) -> Load {
         let (warmup, duration) = (Duration::from_millis(10), Duration::from_millis(50));
@@ -292,10 +293,10 @@ mod tests {
     async fn every_echo_is_counted_once() {
         let local = LocalSet::new();
         let run = local.run_until(async {
-            for payload in [8, 32, 20_000] {
+            for (payload, kind) in [(8, Relay::Raw), (32, Relay::Framed), (20_000, Relay::Bridged)] {
                 let backend = serve_echo().await;
                 let (listener, relayed) = listener().await;
-                spawn_local(relay::serve(listener, backend));
+                spawn_local(relay::serve(listener, backend, kind));
                 for target in [backend, relayed] {
                     let measured = run(&Target::offline(target), "bench", &load(payload), &Gauges::default()).await.unwrap();
                     assert!(measured.checked >= measured.frames);

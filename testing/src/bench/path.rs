@@ -15,6 +15,10 @@ pub enum Path {
     Alone,
     /// Through a relay that only copies bytes.
     Raw,
+    /// Through the node's relay alone, that looks into no frame.
+    Framed,
+    /// Through the node's relay alone, that rewrites keep-alives.
+    Bridged,
     /// Through nginx's `stream` module.
     Nginx,
     /// Through haproxy in TCP mode.
@@ -26,8 +30,9 @@ pub enum Path {
 impl Path {
     /// The path that is called so; any name but the benchmark's own is a user's peer.
     pub fn named(name: &str) -> Path {
-        let own = [Path::Direct, Path::Proxied, Path::Alone, Path::Raw, Path::Nginx, Path::Haproxy];
-        own.into_iter().find(|path| path.name() == name).unwrap_or_else(|| Path::Peer(name.to_owned()))
+        let mut own =
+            [Path::Direct, Path::Proxied, Path::Alone, Path::Raw, Path::Framed, Path::Bridged, Path::Nginx, Path::Haproxy].into_iter();
+        own.find(|path| path.name() == name).unwrap_or_else(|| Path::Peer(name.to_owned()))
     }
 
     /// What it is called.
@@ -37,6 +42,8 @@ impl Path {
             Path::Proxied => "proxied",
             Path::Alone => "alone",
             Path::Raw => "raw",
+            Path::Framed => "framed",
+            Path::Bridged => "bridged",
             Path::Nginx => "nginx",
             Path::Haproxy => "haproxy",
             Path::Peer(name) => name,

@@ -1,4 +1,5 @@
-//! A raw relay: what any proxy costs on this machine. It copies bytes both ways, one write a read, and does nothing else.
+//! Relays to compare a node with, each in a process of its own: one that copies bytes both ways, one write a read, and does nothing else,
+//! which is what any proxy costs on this machine; and the node's own relay, without a session around it.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -6,6 +7,8 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use clap::ValueEnum;
+use moonbridge_dataplane::relay_alone::{self, Watch};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,20 +18,34 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; 256 * 1024]);
 }
 
+/// What a relay does with what it relays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Relay {
+    /// It copies bytes.
+    Raw,
+    /// The node's relay: it walks frames, and looks into none.
+    Framed,
+    /// The node's relay: it walks frames, and rewrites the ids of keep-alives.
+    Bridged,
+}
+
 /// Serves until the future is dropped, all connections on this thread (within a `LocalSet`).
-pub async fn serve(listener: TcpListener, to: SocketAddr) -> anyhow::Result<()> {
+pub async fn serve(listener: TcpListener, to: SocketAddr, relay: Relay) -> anyhow::Result<()> {
     loop {
         let (player, _) = listener.accept().await?;
         tokio::task::spawn_local(async move {
-            if let Ok(backend) = TcpStream::connect(to).await {
-                pair(player, backend);
+            let Ok(backend) = TcpStream::connect(to).await else { return };
+            let _ = (player.set_nodelay(true), backend.set_nodelay(true));
+            match relay {
+                Relay::Raw => copy(player, backend),
+                Relay::Framed => relay_alone::relay(player, backend, Watch::Nothing).await,
+                Relay::Bridged => relay_alone::relay(player, backend, Watch::KeepAlives).await,
             }
         });
     }
 }
 
-fn pair(player: TcpStream, backend: TcpStream) {
-    let _ = (player.set_nodelay(true), backend.set_nodelay(true));
+fn copy(player: TcpStream, backend: TcpStream) {
     let (from_player, to_player) = player.into_split();
     let (from_backend, to_backend) = backend.into_split();
     for (from, to) in [(from_player, to_backend), (from_backend, to_player)] {

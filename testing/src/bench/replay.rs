@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, interval, sleep_until};
 
-use super::frames::clock;
+use super::frames::{BEGIN, clock};
 use super::incoming::Incoming;
 use super::load::Shared;
 use super::login::{self, Decrypt, Playing};
@@ -44,6 +44,11 @@ async fn connection(mut stream: TcpStream, trace: Arc<Trace>) -> anyhow::Result<
     let mut incoming = Incoming::new(&came, Decrypt::default(), trace.longest(Serverbound));
     let mut sender = Sender::new(trace.clone(), Clientbound, number);
     let mut receiver = Receiver::new(trace, Serverbound, number);
+    while incoming.next()?.is_none() {
+        if incoming.read(&mut stream).await.is_err() {
+            return Ok(());
+        }
+    }
     let (start, mut out) = (Instant::now(), Vec::new());
     loop {
         tokio::select! {
@@ -68,7 +73,8 @@ async fn connection(mut stream: TcpStream, trace: Arc<Trace>) -> anyhow::Result<
 }
 
 /// A player sends and takes its part of the trace until the phase stops; returns how many frames came.
-pub(super) async fn play(playing: Playing, trace: Arc<Trace>, number: usize, shared: Rc<Shared>) -> anyhow::Result<u64> {
+pub(super) async fn play(mut playing: Playing, trace: Arc<Trace>, number: usize, shared: Rc<Shared>) -> anyhow::Result<u64> {
+    playing.send(&mut BEGIN.to_vec()).await?;
     let Playing { mut stream, came, decrypt, mut encrypt } = playing;
     let mut incoming = Incoming::new(&came, decrypt, trace.longest(Clientbound));
     let mut sender = Sender::new(trace.clone(), Serverbound, number);

@@ -54,10 +54,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     }
     let probes = stage.probes(&paths).await?;
 
-    let print = |text: &str| if options.json { eprintln!("{text}") } else { println!("{text}") };
-    let Options { mode, layout, .. } = options;
-    let encryption = if *mode == Mode::Online { report::ENCRYPTION } else { "" };
-    print(&format!("{machine}\n{told}, mode {mode:?}, layout {layout:?}, workers {}\n\n{}{encryption}", options.workers(), report::HEADER));
+    print(&format!("{}{}", report::HEADER, if *mode == Mode::Online { report::ENCRYPTION } else { "" }));
     let mut phases = Vec::new();
     let mut one = async |repeat: usize, path: &Path, probe: Option<Probe>| {
         let phase = stage.phase(repeat, path, probe).await.with_context(|| format!("repeat {repeat}, {path}"))?;
@@ -146,7 +143,7 @@ impl<'a> Stage<'a> {
         let mut probes = Vec::new();
         let left_out = |probe: Probe, error: anyhow::Error| eprintln!("Without the {}: {error:#}", probe.name());
         if self.options.user_part {
-            match Perf::new(self.dir, self.options.layout.proxy().map(|_| 0)).await {
+            match Perf::new(self.dir, self.options.layout.proxy()).await {
                 Ok(perf) => {
                     self.perf = Some(perf);
                     probes.push(Probe::UserPart);
@@ -179,8 +176,8 @@ impl<'a> Stage<'a> {
         let mut way = Way::to(path.clone(), direct);
         match path {
             Path::Direct => {}
-            Path::Raw => {
-                let (relay, address) = processes::role("raw-relay", &[direct.to_string()], place)?;
+            Path::Raw | Path::Framed | Path::Bridged => {
+                let (relay, address) = processes::role("relay", &[path.to_string(), direct.to_string()], place)?;
                 (way.address, way.proxy, way._processes) = (address, Some(relay.id()), vec![relay]);
             }
             Path::Nginx | Path::Haproxy | Path::Peer(_) => {

@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::frames::{self, Frames, clock};
 use super::incoming::Incoming;
 use super::load::Shared;
-use super::login::{self, Encrypt, Playing};
+use super::login::{self, Decrypt, Encrypt, Playing};
 
 /// What a tick is.
 #[derive(Debug, Clone, Copy)]
@@ -88,11 +88,17 @@ impl Given {
     }
 }
 
-/// Logs a player in, gives it ticks, and reads what it says until it leaves.
+/// Logs a player in, gives it ticks as soon as it asks for them, and reads what it says until it leaves.
 async fn enter(mut stream: TcpStream, beat: Beat, players: &RefCell<Vec<Given>>) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
-    let (name, _) = login::backend(&mut stream).await?;
+    let (name, came) = login::backend(&mut stream).await?;
     let frames = Frames::stamped(beat.payload, login::number(&name))?;
+    let mut incoming = Incoming::new(&came, Decrypt::default(), frames::BEGIN.len());
+    while incoming.next()?.is_none() {
+        if incoming.read(&mut stream).await.is_err() {
+            return Ok(());
+        }
+    }
     let (mut from, to) = stream.into_split();
     players.borrow_mut().push(Given { name, to, frames, sent: 0 });
     let mut said = [0; 4096];
@@ -117,7 +123,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(playing: Playing, frames: Frames, beat: Beat, shared: Rc<Shared>) -> Watcher {
-        Watcher {
+        let mut watcher = Watcher {
             incoming: Incoming::new(&playing.came, playing.decrypt, frames.whole()),
             stream: playing.stream,
             encrypt: playing.encrypt,
@@ -126,7 +132,15 @@ impl Watcher {
             speak_every: beat.frames as u64 * u64::from(beat.a_second),
             out: Vec::new(),
             shared,
-        }
+        };
+        watcher.say_something();
+        watcher
+    }
+
+    fn say_something(&mut self) {
+        let begin = self.out.len();
+        self.out.extend_from_slice(&frames::BEGIN);
+        self.encrypt.apply(&mut self.out[begin..]);
     }
 
     /// Takes ticks until the phase stops; returns how many frames came.
@@ -135,12 +149,12 @@ impl Watcher {
             if self.shared.stopping.get() {
                 return Poll::Ready(Ok(self.came));
             }
-            ready!(self.incoming.poll_read(cx, &mut self.stream)).with_context(|| format!("after {} frames", self.came))?;
-            self.check()?;
             while !self.out.is_empty() {
                 let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.out)).context("writing")?;
                 self.out.drain(..written);
             }
+            ready!(self.incoming.poll_read(cx, &mut self.stream)).with_context(|| format!("after {} frames", self.came))?;
+            self.check()?;
         }
     }
 
@@ -151,9 +165,7 @@ impl Watcher {
             self.came += 1;
             self.shared.count(now.saturating_sub(made), 1);
             if self.came.is_multiple_of(self.speak_every) {
-                let begin = self.out.len();
-                self.out.extend_from_slice(&[1, frames::ID]);
-                self.encrypt.apply(&mut self.out[begin..]);
+                self.say_something();
             }
         }
         Ok(())

@@ -15,9 +15,10 @@ use clap::{Parser, Subcommand};
 use moonbridge_testing::bench::memory::Kind;
 use moonbridge_testing::bench::memory::backend::quiet;
 use moonbridge_testing::bench::options::Options;
+use moonbridge_testing::bench::relay::{self, Relay};
 use moonbridge_testing::bench::ticks::{self, Beat};
 use moonbridge_testing::bench::trace::Trace;
-use moonbridge_testing::bench::{delay, echo, relay, replay, stage};
+use moonbridge_testing::bench::{delay, echo, replay, stage};
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::task::LocalSet;
 
@@ -64,9 +65,11 @@ enum Role {
         /// Microseconds that each way takes.
         micros: u64,
     },
-    /// The relay that only copies bytes; ends with its standard input.
+    /// A relay that is no session; ends with its standard input.
     #[command(hide = true)]
-    RawRelay {
+    Relay {
+        /// Which.
+        relay: Relay,
         /// Where to.
         to: SocketAddr,
         /// Where players connect.
@@ -107,7 +110,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             let delay = Duration::from_micros(*micros);
             local.block_on(&runtime, serve(ANYWHERE, |listener| delay::serve(listener, *to, delay)))
         }
-        Some(Role::RawRelay { to, listen }) => local.block_on(&runtime, serve(listen, |listener| relay::serve(listener, *to))),
+        Some(Role::Relay { relay, to, listen }) => local.block_on(&runtime, serve(listen, |listener| relay::serve(listener, *to, *relay))),
     }
 }
 

@@ -11,14 +11,14 @@ use tokio::process::{Child, Command};
 
 use crate::bench::measure::tree::with_descendants;
 
-/// Samples a second: enough for a share, few enough to cost under a percent.
-const FREQUENCY: &str = "2000";
+/// Samples a second and CPU: enough for a share, few enough to cost little.
+const FREQUENCY: &str = "1000";
 
 /// A perf that works here.
 #[derive(Debug)]
 pub struct Perf {
     file: PathBuf,
-    cpu: Option<usize>,
+    sampled: Option<usize>,
 }
 
 /// A perf that is sampling.
@@ -26,31 +26,36 @@ pub struct Perf {
 pub struct Sampling {
     perf: Child,
     file: PathBuf,
+    processes: Vec<u32>,
 }
 
 impl Perf {
-    /// Tries whether perf can sample here. Its file is to lie in `dir`, and itself to run on `cpu`, if it is to have one.
+    /// Tries whether perf can sample the CPU `sampled`, or all of them. Its file is to lie in `dir`.
     ///
     /// # Errors
     /// If it is not installed, or not allowed to.
-    pub async fn new(dir: &Path, cpu: Option<usize>) -> anyhow::Result<Self> {
-        let perf = Perf { file: dir.join("perf.data"), cpu };
+    pub async fn new(dir: &Path, sampled: Option<usize>) -> anyhow::Result<Self> {
+        let perf = Perf { file: dir.join("perf.data"), sampled };
         perf.start(std::process::id(), Duration::from_millis(10)).await?.end().await.context("perf cannot sample here")?;
         Ok(perf)
     }
 
     /// Samples a process and its descendants, from its return on for this long.
     pub async fn start(&self, root: u32, time: Duration) -> anyhow::Result<Sampling> {
-        let processes: Vec<String> = with_descendants(root)?.iter().map(ToString::to_string).collect();
-        let mut command = match self.cpu {
+        // By CPU, and not by process: a process's timer would be set anew with every context switch, which costs as much as a relay.
+        let mut command = match self.sampled {
             Some(cpu) => {
-                let mut pinned = Command::new("taskset");
-                pinned.args(["-c", &cpu.to_string(), "perf"]);
-                pinned
+                let mut beside = Command::new("taskset");
+                beside.args(["-c", if cpu == 0 { "1" } else { "0" }, "perf", "record", "--cpu", &cpu.to_string()]);
+                beside
             }
-            None => Command::new("perf"),
+            None => {
+                let mut all = Command::new("perf");
+                all.args(["record", "--all-cpus"]);
+                all
+            }
         };
-        command.args(["record", "--quiet", "--event", "cpu-clock", "--freq", FREQUENCY, "--pid", &processes.join(","), "--output"]);
+        command.args(["--quiet", "--event", "cpu-clock", "--freq", FREQUENCY, "--output"]);
         // What perf starts, it starts when it samples.
         command.arg(&self.file).args(["--", "sh", "-c", "echo; exec sleep \"$0\" >&-", &time.as_secs_f64().to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log_of(&self.file))?).kill_on_drop(true);
@@ -58,18 +63,18 @@ impl Perf {
         let mut stdout = perf.stdout.take().context("no stdout")?;
         // Nothing comes of a perf that fails; its end says why.
         let _ = stdout.read(&mut [0]).await?;
-        Ok(Sampling { perf, file: self.file.clone() })
+        Ok(Sampling { perf, file: self.file.clone(), processes: with_descendants(root)? })
     }
 }
 
 impl Sampling {
     /// Waits until the time is over, and tells which share of the samples was in user mode.
     pub async fn user_share(self) -> anyhow::Result<f64> {
-        let file = self.file.clone();
+        let (file, processes) = (self.file.clone(), self.processes.clone());
         self.end().await?;
-        let said = Command::new("perf").args(["script", "--fields", "ip", "--input"]).arg(&file).stderr(Stdio::null()).output().await?;
+        let said = Command::new("perf").args(["script", "--fields", "pid,ip", "--input"]).arg(&file).stderr(Stdio::null()).output().await?;
         ensure!(said.status.success(), "perf cannot read what it has recorded");
-        share(&String::from_utf8_lossy(&said.stdout))
+        share(&String::from_utf8_lossy(&said.stdout), &processes)
     }
 
     async fn end(mut self) -> anyhow::Result<()> {
@@ -85,13 +90,19 @@ fn log_of(file: &Path) -> PathBuf {
     file.with_extension("log")
 }
 
-/// The share of addresses, one a line, that lie in the lower half, which is the processes' own.
-fn share(addresses: &str) -> anyhow::Result<f64> {
-    let addresses = addresses.split_whitespace().map(|address| u64::from_str_radix(address, 16));
+/// Of the samples of these processes, a process and an address a line, the share whose addresses lie in the lower half, which is
+/// the processes' own.
+fn share(samples: &str, processes: &[u32]) -> anyhow::Result<f64> {
     let (mut user, mut all) = (0u32, 0u32);
-    for address in addresses {
-        user += u32::from(address.context("perf script prints more than addresses")? < 1 << 63);
-        all += 1;
+    for line in samples.lines().filter(|line| !line.trim().is_empty()) {
+        let mut fields = line.split_whitespace();
+        let process = fields.next().and_then(|process| process.parse::<i64>().ok());
+        let address = fields.next().and_then(|address| u64::from_str_radix(address, 16).ok());
+        let (process, address) = process.zip(address).with_context(|| format!("perf script prints {line:?}"))?;
+        if processes.iter().any(|&ours| i64::from(ours) == process) {
+            user += u32::from(address < 1 << 63);
+            all += 1;
+        }
     }
     ensure!(all > 0, "perf took no samples of the proxy: it did nothing");
     Ok(f64::from(user) / f64::from(all))
@@ -103,8 +114,11 @@ mod tests {
 
     #[test]
     fn addresses_of_the_kernel_are_told_from_the_others() {
-        assert_eq!(share("    55e7c1a0b2c0 \n ffffffff8110a3f0 \nffff800008a1b2c3\n  7f12aa00 \n").unwrap(), 0.5);
-        share("").unwrap_err();
-        share("main+0x12").unwrap_err();
+        let samples =
+            " 71     55e7c1a0b2c0 \n  72 ffffffff8110a3f0 \n   9 7f0012345678\n   71 ffff800008a1b2c3\n  71  7f12aa00 \n   -1 1234\n\n";
+        assert_eq!(share(samples, &[71, 72]).unwrap(), 0.5);
+        assert_eq!(share(samples, &[72]).unwrap(), 0.0);
+        share(samples, &[73]).unwrap_err();
+        share("71 main+0x12", &[71]).unwrap_err();
     }
 }

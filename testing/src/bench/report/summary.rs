@@ -39,7 +39,7 @@ const COMPARED: [(&str, Figure); 8] = [
 
 /// Columns that the name of a row takes, and each path beside it.
 const NAME: usize = 22;
-const PATH: usize = 30;
+const PATH: usize = 29;
 
 /// Tables of a run: what was measured; the node against every other path; every path against the direct one.
 pub fn summary(phases: &[Phase]) -> String {
@@ -132,7 +132,7 @@ pub(in crate::bench) fn told(spread: Option<[f64; 3]>, decimals: usize) -> Strin
 
 pub(in crate::bench) fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
     let width = NAME + usize::from(name.starts_with('\n'));
-    let line = cells.fold(format!("{name:<width$}"), |line, cell| line + &format!("{cell:<PATH$}"));
+    let line = cells.fold(format!("{name:<width$}"), |line, cell| line + &format!("{cell:<PATH$} "));
     format!("{}\n", line.trim_end())
 }
 
