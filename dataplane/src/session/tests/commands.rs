@@ -183,8 +183,8 @@ async fn hub_leads_where_it_is_configured_or_the_route_begins() {
 
 #[tokio::test]
 async fn glist_shows_the_network() {
-    let lobby = host("lobby").await;
-    let node = attached(&[&lobby], |_| {});
+    let (lobby, arena) = (host("lobby").await, host("arena").await);
+    let node = attached(&[&lobby, &arena], |_| {});
     let (mut player, _backend) = play(&node, &lobby, "Steve").await;
     grant(&node, 1, &["moonbridge.command.glist"]);
     let on = |backend: &str, names: &[&str], players: u32| v1::BackendPlayers {
