@@ -65,6 +65,40 @@ async fn peers_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_relay_step_by_step() {
+    let phases = phases(&["--workload", "burst32", "--paths", "raw,framed,bridged"]).await;
+    assert_eq!(paths(&phases), ["raw", "framed", "bridged"]);
+    all_came(&phases);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn players_who_only_stay() {
+    let phases = phases(&["--workload", "idle", "--connections", "50", "--paths", "proxied,nginx"]).await;
+    assert_eq!(paths(&phases), ["proxied", "nginx"]);
+    for phase in &phases {
+        assert!(number(phase, "/resident_kib") > 0.0 && number(phase, "/resident_before_kib") > 0.0, "{phase}");
+        assert_eq!(number(phase, "/connections"), 50.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn players_who_are_far_away() {
+    let phases = phases(&["--workload", "w1", "--rtt", "30ms"]).await;
+    all_came(&phases);
+    for phase in &phases {
+        assert!(number(phase, "/p50_us") >= 30_000.0, "directly, too: {phase}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recorded_traffic() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/benchmarks/traces/npm-ticks.frames");
+    let phases = phases(&["--trace", trace, "--connections", "5", "--mode", "online"]).await;
+    assert_eq!(paths(&phases), ["proxied", "alone"]);
+    all_came(&phases);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn players_that_were_moved() {
     let phases = phases(&["--workload", "w1", "--mode", "post-transfer"]).await;
     assert_eq!(paths(&phases), ["direct", "proxied"]);
