@@ -27,5 +27,6 @@ pub mod report;
 pub mod role;
 mod solo;
 pub mod stage;
+pub mod target;
 pub mod ticks;
 pub mod trace;

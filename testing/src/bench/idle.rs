@@ -15,12 +15,13 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::frames::{self, Frames};
-use super::load::{Load, Target};
+use super::load::Load;
 use super::login::Playing;
 use super::measure::Gauges;
 use super::measure::tree::Tree;
 use super::path::Path;
 use super::report::{row, spread, told};
+use super::target::Target;
 
 /// Players that come and go first.
 const WARM: usize = 64;

@@ -2,14 +2,26 @@
 
 use std::io::Read as _;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, ToSocketAddrs};
 
-/// Listens, says where, and serves until standard input ends (with the process that started this one).
+/// Listens at a free port of this machine's own, says where, and serves until standard input ends (with the process that started
+/// this one).
 ///
 /// # Errors
 /// If it cannot listen, or serving fails.
 pub async fn serve<F: Future<Output = anyhow::Result<()>>>(serve: impl FnOnce(TcpListener) -> F) -> anyhow::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    serve_at("127.0.0.1:0", serve).await
+}
+
+/// The same at an address.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_at<F: Future<Output = anyhow::Result<()>>>(
+    listen: impl ToSocketAddrs,
+    serve: impl FnOnce(TcpListener) -> F,
+) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(listen).await?;
     println!("{}", listener.local_addr()?);
     let (ended, parent_ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 
 use super::cipher;
 use super::idle::{self, Idle};
-use super::load::{self, Load, Pace, Target};
+use super::load::{self, Load, Pace};
 use super::measure::{Gauges, machine};
 use super::memory;
 use super::options::{Mode, Options, Workload};
@@ -19,6 +19,7 @@ use super::probe::allocations::{Allocations, Library};
 use super::probe::perf::Perf;
 use super::processes::{self, Network, Online, Place, Process, Setup};
 use super::report::{self, Phase};
+use super::target::Target;
 use crate::collector::Collector;
 use crate::session_server::SessionServer;
 

@@ -4,7 +4,6 @@
 //! is checked.
 //! `testing/benchmarks/README.md` says how to read what it prints.
 
-use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,8 +17,7 @@ use moonbridge_testing::bench::options::Options;
 use moonbridge_testing::bench::relay::{self, Relay};
 use moonbridge_testing::bench::ticks::{self, Beat};
 use moonbridge_testing::bench::trace::Trace;
-use moonbridge_testing::bench::{delay, echo, replay, stage};
-use tokio::net::{TcpListener, ToSocketAddrs};
+use moonbridge_testing::bench::{delay, echo, replay, role, stage};
 use tokio::task::LocalSet;
 
 /// Compares players connected directly with players connected through a node, and through other proxies.
@@ -73,13 +71,10 @@ enum Role {
         /// Where to.
         to: SocketAddr,
         /// Where players connect.
-        #[arg(default_value = ANYWHERE)]
+        #[arg(default_value = "127.0.0.1:0")]
         listen: SocketAddr,
     },
 }
-
-/// A free port of this machine's own.
-const ANYWHERE: &str = "127.0.0.1:0";
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -96,21 +91,23 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let local = LocalSet::new();
     match &cli.role {
         None => local.block_on(&runtime, bench(&cli.options)),
-        Some(Role::EchoBackend) => local.block_on(&runtime, serve(ANYWHERE, echo::serve)),
+        Some(Role::EchoBackend) => local.block_on(&runtime, role::serve(echo::serve)),
         Some(Role::TickBackend { payload, frames, a_second }) => {
             let beat = Beat { payload: *payload, frames: *frames, a_second: *a_second };
-            local.block_on(&runtime, serve(ANYWHERE, |listener| ticks::serve(listener, beat)))
+            local.block_on(&runtime, role::serve(|listener| ticks::serve(listener, beat)))
         }
-        Some(Role::QuietBackend) => local.block_on(&runtime, serve(ANYWHERE, |listener| quiet(listener, Kind::Vanilla))),
+        Some(Role::QuietBackend) => local.block_on(&runtime, role::serve(|listener| quiet(listener, Kind::Vanilla))),
         Some(Role::TraceBackend { file }) => {
             let trace = Trace::read(file)?;
-            local.block_on(&runtime, serve(ANYWHERE, |listener| replay::serve(listener, trace)))
+            local.block_on(&runtime, role::serve(|listener| replay::serve(listener, trace)))
         }
         Some(Role::DelayRelay { to, micros }) => {
             let delay = Duration::from_micros(*micros);
-            local.block_on(&runtime, serve(ANYWHERE, |listener| delay::serve(listener, *to, delay)))
+            local.block_on(&runtime, role::serve(|listener| delay::serve(listener, *to, delay)))
         }
-        Some(Role::Relay { relay, to, listen }) => local.block_on(&runtime, serve(listen, |listener| relay::serve(listener, *to, *relay))),
+        Some(Role::Relay { relay, to, listen }) => {
+            local.block_on(&runtime, role::serve_at(listen, |listener| relay::serve(listener, *to, *relay)))
+        }
     }
 }
 
@@ -122,23 +119,5 @@ async fn bench(options: &Options) -> anyhow::Result<()> {
             Ok(()) => bail!("interrupted"),
             Err(error) => Err(error.into()),
         },
-    }
-}
-
-/// Listens, says where, and serves until standard input ends (with the process that started this one).
-async fn serve<F: Future<Output = anyhow::Result<()>>>(
-    listen: impl ToSocketAddrs,
-    serve: impl FnOnce(TcpListener) -> F,
-) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(listen).await?;
-    println!("{}", listener.local_addr()?);
-    let (ended, parent_ended) = tokio::sync::oneshot::channel::<()>();
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read(&mut [0]);
-        drop(ended);
-    });
-    tokio::select! {
-        ended = serve(listener) => ended,
-        _ = parent_ended => Ok(()),
     }
 }
