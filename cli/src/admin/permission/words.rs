@@ -76,7 +76,7 @@ pub(super) fn edited(edit: &Edit, now: &[v1::PermissionNode]) -> String {
     };
     match edit {
         Edit::Set(v1::SetNode { node, .. }) => node.as_ref().map(there).unwrap_or_default(),
-        Edit::Unset(unset) => without(unset),
+        Edit::Unset(unset) => left(now, unset).map_or_else(|| without(unset), node),
         Edit::Clear(clear) => {
             let what = match clear.kind() {
                 v1::ClearKind::Unspecified | v1::ClearKind::All => "no nodes",
@@ -87,13 +87,28 @@ pub(super) fn edited(edit: &Edit, now: &[v1::PermissionNode]) -> String {
             format!("{what}{} any more", places(&clear.contexts))
         }
         Edit::SetMeta(set) => format!("meta {} = {}{}{}", set.key, set.value, places(&set.contexts), until(set.expiry)),
-        Edit::UnsetMeta(unset) => format!("meta {} is not set{} any more", unset.key, places(&unset.contexts)),
+        Edit::UnsetMeta(unset) => match left_of_meta(now, unset) {
+            Some(left) => node(left),
+            None => format!("meta {} is not set{} any more", unset.key, places(&unset.contexts)),
+        },
         Edit::SetParent(set) => format!("inherits {} and nothing else{}{}", set.group, places(&set.contexts), until(set.expiry)),
         Edit::PrimaryGroup(group) => format!("primary group {group}"),
         Edit::Weight(weight) => format!("weight {weight}"),
         Edit::DisplayName(name) if name.is_empty() => "no display name".to_owned(),
         Edit::DisplayName(name) => format!("display name {name:?}"),
     }
+}
+
+/// The permanent node, where only the temporary one was taken away.
+fn left<'a>(now: &'a [v1::PermissionNode], unset: &v1::UnsetNode) -> Option<&'a v1::PermissionNode> {
+    let gone = parsed(&v1::PermissionNode { key: unset.key.clone(), value: true, ..Default::default() })?;
+    let is_it = |node: &Node| node.identity() == gone.identity();
+    now.iter().find(|node| node.contexts == unset.contexts && parsed(node).as_ref().is_some_and(is_it))
+}
+
+fn left_of_meta<'a>(now: &'a [v1::PermissionNode], unset: &v1::UnsetMeta) -> Option<&'a v1::PermissionNode> {
+    let is_it = |node: &Node| matches!(node.kind(), Kind::Meta(key, _) if **key == *unset.key.to_lowercase());
+    now.iter().find(|node| node.contexts == unset.contexts && parsed(node).as_ref().is_some_and(is_it))
 }
 
 fn without(unset: &v1::UnsetNode) -> String {
@@ -151,6 +166,12 @@ mod tests {
         let unset = |key: &str| Edit::Unset(v1::UnsetNode { key: key.to_owned(), contexts: contexts.clone(), only_temporary: false });
         assert_eq!(edited(&unset("a.b"), &[]), "a.b is not set (world=lobby) any more");
         assert_eq!(edited(&unset("group.mod"), &[]), "does not inherit mod (world=lobby) any more");
+        let for_good = [raw("A.b", true, 0), raw("meta.k.v", true, 0)];
+        assert_eq!(edited(&unset("a.B"), &for_good), "A.b = true (world=lobby)");
+        assert_eq!(edited(&unset("a.c"), &for_good), "a.c is not set (world=lobby) any more");
+        let meta = |key: &str| Edit::UnsetMeta(v1::UnsetMeta { key: key.to_owned(), contexts: contexts.clone(), only_temporary: true });
+        assert_eq!(edited(&meta("K"), &for_good), "meta k = v (world=lobby)");
+        assert_eq!(edited(&meta("l"), &for_good), "meta l is not set (world=lobby) any more");
         let clear = v1::ClearNodes { contexts: Vec::new(), in_contexts: false, kind: v1::ClearKind::Parents.into() };
         assert_eq!(edited(&Edit::Clear(clear), &[]), "no parents any more");
         assert_eq!(edited(&Edit::DisplayName(String::new()), &[]), "no display name");
