@@ -7,6 +7,7 @@ mod deliveries;
 mod online;
 mod permissions;
 mod plugin_channel;
+mod sizes;
 mod stage;
 
 use std::time::Duration;

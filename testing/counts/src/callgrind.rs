@@ -10,8 +10,7 @@ use crate::BE_COUNTED;
 use crate::subjects::Subject;
 
 /// What libc is told: not to choose among its functions by the CPU's finer features, which differ between machines.
-const PLAIN_LIBC: &str = "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-AVX_Fast_Unaligned_Load,-AVX512VL,-AVX512BW,-ERMS,-FSRM,-EVEX,\
-                          -Prefer_No_VZEROUPPER";
+const PLAIN_LIBC: &str = "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-AVX_Fast_Unaligned_Load,-AVX512VL,-AVX512BW,-ERMS,-FSRM";
 
 /// Instructions of one unit of what was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
