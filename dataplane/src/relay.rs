@@ -8,6 +8,7 @@
 pub(crate) mod buffer;
 pub(crate) mod flusher;
 pub(crate) mod link;
+pub mod measure;
 pub(crate) mod outlet;
 #[cfg(test)]
 mod tests;
@@ -17,11 +18,11 @@ use std::task::{Context, Poll, ready};
 
 use moonbridge_protocol::frame::FrameError;
 use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet, Watched};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWrite;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use self::buffer::{Buffer, with_read_buffer, worker_is_full};
-use self::link::Link;
+use self::link::{Link, Source};
 
 /// Reads of one direction in one turn, so that a busy session does not starve its worker's others.
 pub(crate) const READS_A_TURN: usize = 8;
@@ -58,7 +59,9 @@ pub(crate) struct Rules {
 
 /// Moves what is ready from `source` to `sink`. Pending when there is nothing more to read or the sink is full, with the
 /// task to be woken for either. Empty frames that were left out are added to `empty`.
-pub(crate) fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+///
+/// A link is pumped by one task only, from its first turn to its last.
+pub(crate) fn pump<R: Source, W: AsyncWrite + Unpin>(
     cx: &mut Context<'_>,
     source: &mut Link<R, W>,
     sink: &mut Sink<'_, R, W>,
@@ -78,6 +81,9 @@ pub(crate) fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
                     return Poll::Pending;
                 }
             }
+        }
+        if !source.may_fill() {
+            return Poll::Pending;
         }
         let halt = with_read_buffer(source.waiting(), |space| {
             let filled = match source.poll_fill(cx, space) {

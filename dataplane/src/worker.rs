@@ -1,5 +1,7 @@
 //! Workers: one thread and one single-threaded runtime each, on which sessions live from accept to end.
 
+pub(crate) mod clock;
+
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use tokio::runtime::{self, Handle};
+use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Config;
@@ -40,7 +43,10 @@ impl Workers {
         let count = if config.workers == 0 { std::thread::available_parallelism()?.get() } else { config.workers };
         let buffers = config.limits.node_buffers / count;
         let stop = CancellationToken::new();
-        let workers = (0..count).map(|index| start(index, buffers, config.encrypt_together, stop.clone())).collect::<io::Result<_>>()?;
+        let beats: Vec<Arc<Notify>> = (0..count).map(|_| Arc::default()).collect();
+        let start = |(index, beat): (usize, &Arc<Notify>)| start(index, buffers, config.encrypt_together, beat.clone(), stop.clone());
+        let workers = beats.iter().enumerate().map(start).collect::<io::Result<_>>()?;
+        clock::give_beats(beats, stop.clone())?;
         Ok(Workers { workers, _stop: stop.drop_guard() })
     }
 
@@ -58,7 +64,7 @@ impl Workers {
     }
 }
 
-fn start(index: usize, buffers: usize, encrypt_together: bool, stop: CancellationToken) -> io::Result<Worker> {
+fn start(index: usize, buffers: usize, encrypt_together: bool, beat: Arc<Notify>, stop: CancellationToken) -> io::Result<Worker> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let cipher: Arc<flusher::Counters> = Arc::default();
@@ -67,7 +73,9 @@ fn start(index: usize, buffers: usize, encrypt_together: bool, stop: Cancellatio
         buffer::limit_worker(buffers);
         flusher::set_up(counters, encrypt_together);
         runtime.spawn(flusher::run());
+        runtime.spawn(clock::run(beat));
         runtime.block_on(stop.cancelled());
+        clock::stop();
         // Name look-ups under way are not waited for.
         runtime.shutdown_background();
     })?;

@@ -16,10 +16,24 @@ use super::outlet::Outlet;
 use crate::cipher::Ciphers;
 use crate::recording::{Recording, Tap};
 
+/// What bytes are read from.
+pub(crate) trait Source: AsyncRead + Unpin {
+    /// Whether bytes, or the end, may be there. Costs next to nothing, and wakes nobody when that changes.
+    fn may_have_more(&self) -> bool;
+}
+
+impl Source for OwnedReadHalf {
+    fn may_have_more(&self) -> bool {
+        self.as_ref().try_io(Interest::READABLE, || Ok(())).is_ok()
+    }
+}
+
 /// One socket of a session, or, to measure, anything else that bytes come from and go to.
 #[derive(Debug)]
 pub(crate) struct Link<R = OwnedReadHalf, W = OwnedWriteHalf> {
     read: R,
+    /// The session's task is woken when there is something to read.
+    awaited: bool,
     /// Boxed: an offline session that is not recorded does not pay for it.
     intake: Option<Box<Intake>>,
     /// Where in a frame what is read from this socket stands.
@@ -93,16 +107,22 @@ impl Link {
     }
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
+impl<R: Source, W: AsyncWrite + Unpin> Link<R, W> {
     /// A plain link over these halves.
     pub(crate) fn over(read: R, out: Outlet<W>) -> Link<R, W> {
         let (walker, unread) = (Walker::default(), Buffer::default());
-        Link { read, intake: None, walker, unread, unwalked: false, out, heard: true }
+        Link { read, awaited: false, intake: None, walker, unread, unwalked: false, out, heard: true }
     }
 
     /// What is read from.
     pub(crate) fn source(&mut self) -> &mut R {
         &mut self.read
+    }
+
+    /// Whether [`Link::poll_fill`] may come to anything. While the task is going to be woken anyway, asking this is all that a turn
+    /// owes the direction in which nothing has come.
+    pub(super) fn may_fill(&self) -> bool {
+        !self.awaited || self.unwalked || self.read.may_have_more()
     }
 
     /// Puts what waits and what the socket has into `space`; how many bytes that is. 0 means that the stream has ended.
@@ -115,7 +135,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
             return Poll::Ready(Ok(waiting));
         }
         let mut buffer = ReadBuf::new(&mut space[waiting..]);
-        ready!(Pin::new(&mut self.read).poll_read(cx, &mut buffer))?;
+        let polled = Pin::new(&mut self.read).poll_read(cx, &mut buffer);
+        self.awaited = polled.is_pending();
+        ready!(polled)?;
         if let Some(intake) = &mut self.intake {
             intake.take_in(buffer.filled_mut());
         }
@@ -123,7 +145,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link<R, W> {
         if read == 0 {
             return Poll::Ready(Ok(0));
         }
-        space[..waiting].copy_from_slice(self.unread.as_slice());
+        if waiting > 0 {
+            space[..waiting].copy_from_slice(self.unread.as_slice());
+        }
         self.heard = true;
         Poll::Ready(Ok(waiting + read))
     }

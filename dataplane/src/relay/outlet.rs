@@ -61,16 +61,20 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
     }
 
     /// Ready while more may be sent: what waits already is little, or nothing.
+    #[inline]
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
+            Way::Plain(plain) if plain.bytes.is_empty() => Poll::Ready(()),
             Way::Plain(plain) => plain.poll_flush(cx),
             Way::Encrypted(line) => line.poll_room(cx),
         }
     }
 
     /// Gets going what was put outside of a read ([`Outlet::write`]). What the peer does not take now goes on when it does.
+    #[inline]
     pub(crate) fn push(&mut self, cx: &mut Context<'_>) {
         match &mut self.0 {
+            Way::Plain(plain) if plain.bytes.is_empty() => {}
             Way::Plain(plain) => {
                 let _ = plain.poll_flush(cx);
             }
@@ -138,7 +142,9 @@ impl<W: AsyncWrite + Unpin> Plain<W> {
         match Pin::new(&mut self.write).poll_write(cx, run) {
             Poll::Ready(Ok(written)) => {
                 self.moved |= written > 0;
-                self.bytes.extend(&run[written..]);
+                if written < run.len() {
+                    self.bytes.extend(&run[written..]);
+                }
             }
             Poll::Ready(Err(_)) => self.deaf = true,
             Poll::Pending => self.bytes.extend(run),

@@ -6,6 +6,7 @@
 #[cfg(test)]
 pub(crate) use self::leaving::LINGER;
 
+mod alarm;
 mod asks;
 mod clocks;
 mod commands;
@@ -22,7 +23,6 @@ mod transfer;
 mod turn;
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +31,9 @@ use moonbridge_protocol::forge::live::Live;
 use moonbridge_protocol::host::VirtualHost;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::{frame, play as packets};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
+use self::alarm::Alarm;
 use self::asks::Asks;
 use self::clocks::{Quiet, TICK};
 use self::leaving::Leaving;
@@ -106,7 +107,7 @@ pub(crate) struct Play {
     began: Instant,
     /// When the clocks were last looked at.
     looked: Instant,
-    timer: Pin<Box<Sleep>>,
+    alarm: Alarm,
 }
 
 /// Empty frames in the second that began at `since`.
@@ -209,7 +210,7 @@ impl Play {
             plugin_answers: plugin_channel::Answers::default(),
             began: Instant::now(),
             looked: Instant::now(),
-            timer: Box::pin(tokio::time::sleep(TICK)),
+            alarm: Alarm::roughly_in(TICK),
             node,
             facts,
             registration,

@@ -15,6 +15,11 @@ impl<T> Default for Asks<T> {
 }
 
 impl<T> Asks<T> {
+    /// Whether none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()

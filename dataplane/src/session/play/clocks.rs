@@ -22,6 +22,9 @@ const FEED: Duration = Duration::from_secs(2);
 /// How often a session looks at its clocks before the first world.
 const FIRST_TICK: Duration = Duration::from_secs(1);
 
+/// When a session looks again at the earliest.
+const SOONEST: Duration = Duration::from_millis(50);
+
 /// How long a peer has shown no sign of life.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Quiet {
@@ -147,7 +150,7 @@ impl Play {
         let timeouts = &self.node.config.timeouts;
         let shortest = timeouts.backend_read.min(timeouts.player_read).min(timeouts.write_stall).min(timeouts.login);
         let tick = if self.state.awaits_first_world() { FIRST_TICK } else { TICK };
-        let mut next = now + tick.min(shortest / 4).max(Duration::from_millis(50));
+        let tick = tick.min(shortest / 4).max(SOONEST);
         let pause = match &self.moving {
             Moving::Pausing { deadline, .. } => Some(*deadline),
             Moving::Waiting(request, _) => Some(request.deadline),
@@ -158,11 +161,12 @@ impl Play {
         let feed = self.current.is_none().then(|| now + FEED);
         let patience = timeouts.write_stall;
         let leaving = self.leaving.iter().map(|leaving| leaving.deadline(patience)).min();
-        for clock in [pause, feed, entered, leaving, self.fence, self.replay_deadline(), self.connect_deadline()].into_iter().flatten() {
+        let clocks = [pause, feed, entered, leaving, self.fence, self.replay_deadline(), self.connect_deadline()];
+        match clocks.into_iter().flatten().min() {
             // A fence that waits for a frame boundary is due already: look again soon.
-            next = next.min(clock.max(now + Duration::from_millis(50)));
+            Some(clock) if clock < now + tick => self.alarm.set(clock.max(now + SOONEST)),
+            _ => self.alarm.set_roughly(now, tick),
         }
-        self.timer.as_mut().reset(next);
     }
 }
 

@@ -158,8 +158,8 @@ impl Play {
         let all_sent = self.send_requests();
         self.give_answers(cx);
         let deadline = self.state.completion.as_ref().and_then(|completion| completion.completions.deadline()).map(Instant::from_std);
-        if let Some(deadline) = deadline.filter(|deadline| all_sent && *deadline < self.timer.deadline()) {
-            self.timer.as_mut().reset(deadline);
+        if let Some(deadline) = deadline.filter(|_| all_sent) {
+            self.alarm.bring_forward(deadline);
         }
     }
 

@@ -27,7 +27,7 @@ use crate::commands::Table;
 use crate::config::Commands;
 use crate::error::SessionError;
 use crate::node::Node;
-use crate::relay::link::Link;
+use crate::relay::link::{Link, Source};
 use crate::relay::outlet::Outlet;
 use crate::relay::{Sink, pump};
 
@@ -77,6 +77,12 @@ impl AsyncRead for Feed {
         buffer.put_slice(&self.0);
         self.0.clear();
         Poll::Ready(Ok(()))
+    }
+}
+
+impl Source for Feed {
+    fn may_have_more(&self) -> bool {
+        !self.0.is_empty()
     }
 }
 

@@ -74,6 +74,11 @@ impl PluginChannel {
         self.on
     }
 
+    /// Whether there is nothing to do for it, and the backend has been told of it, if it is `in_world` and so may be.
+    pub(super) fn is_silent(&self, in_world: bool) -> bool {
+        self.traffic.is_none() && (self.announced || !self.on || !in_world)
+    }
+
     /// How many messages were left out because they were too many.
     pub(super) fn left_out(&self) -> u64 {
         self.dropped_before + self.traffic.as_ref().map_or(0, |traffic| traffic.dropped)
@@ -152,6 +157,11 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// Whether they are those of this connection.
+    pub(super) fn are_of(&self, connection: u32) -> bool {
+        self.asker == connection
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         let Some(first) = self.waiting.front_mut() else { return Poll::Pending };
         let answer = first.as_mut().poll(cx);

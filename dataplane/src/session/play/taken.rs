@@ -61,6 +61,10 @@ impl Queue {
         fits
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     pub(super) fn pop(&mut self) -> Option<Taken> {
         let taken = self.waiting.pop_front()?;
         self.bytes -= taken.bytes();

@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
+use super::state::State;
 use super::transfer::Moving;
 use super::{Event, Play};
 use crate::relay::{Halt, Rules, Sink, pump};
@@ -19,10 +20,12 @@ impl Play {
         if let Poll::Ready(event) = self.poll_serverbound(cx) {
             return Poll::Ready(event);
         }
-        self.poll_leaving(cx);
-        self.poll_plugin_channel(cx);
-        self.poll_taken(cx);
-        self.poll_completion(cx);
+        if !self.is_only_relaying() {
+            self.poll_leaving(cx);
+            self.poll_plugin_channel(cx);
+            self.poll_taken(cx);
+            self.poll_completion(cx);
+        }
         if let Poll::Ready(event) = self.poll_flush(cx) {
             return Poll::Ready(event);
         }
@@ -33,7 +36,20 @@ impl Play {
         if let Poll::Ready(command) = self.registration.commands.poll_recv(cx) {
             return Poll::Ready(command.map_or(Event::Over, Event::Command));
         }
-        self.timer.as_mut().poll(cx).map(|()| Event::Timer)
+        self.alarm.poll(cx).map(|()| Event::Timer)
+    }
+
+    /// Whether there is nothing of what few turns have to do: no backend that was left, nothing for or from the channel's plugins, no
+    /// command, answer or delivery, no completion.
+    fn is_only_relaying(&self) -> bool {
+        let State { taken, commands, completion, plugin_channel, number, in_world, .. } = &self.state;
+        self.leaving.is_empty()
+            && taken.is_empty()
+            && self.command_asks.is_empty()
+            && !commands.dropped
+            && completion.is_none()
+            && self.plugin_answers.are_of(*number)
+            && plugin_channel.is_silent(*in_world)
     }
 
     fn poll_clientbound(&mut self, cx: &mut Context<'_>) -> Poll<Halt> {
