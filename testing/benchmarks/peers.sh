@@ -3,7 +3,8 @@
 #
 #   bash testing/benchmarks/peers.sh [FOLDER]
 #
-# Writes what session-bench said (tables and JSON) to FOLDER, or a new one in /tmp, and prints one table at the end.
+# Writes what session-bench said (every phase and its tables, and JSON) to FOLDER, or a new one in /tmp, and prints one table of all
+# at the end (FOLDER/table.md).
 # nginx and haproxy are taken part where they are installed; any other proxy by MOONBRIDGE_PEER_<NAME>='COMMAND', which is run with
 # LISTEN and BACKEND (host:port) in its environment: testing/benchmarks/README.md.
 #   WORKLOADS, LAYOUTS, REPEATS, SECONDS_A_PHASE, MODE: what is run; see below.   OPTIONS: more options for session-bench.
@@ -49,10 +50,10 @@ for layout in $layouts; do
     done
 done
 
-# What the runs said of themselves, under one another: the tables behind the last phase.
+files=()
 for layout in $layouts; do
     for workload in $workloads; do
-        printf '\n== %s, %s\n' "$layout" "$workload"
-        sed -n '/^median \[/,$p' "$results/$layout-$workload.txt"
+        files+=("$results/$layout-$workload.json")
     done
-done | tee "$results/table.txt"
+done
+python3 testing/benchmarks/table.py "${files[@]}" | tee "$results/table.md"

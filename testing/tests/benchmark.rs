@@ -41,6 +41,7 @@ async fn offline_echoes() {
     assert_eq!(paths(&phases), ["direct", "proxied", "raw", "raw", "proxied", "direct"], "the order turns round");
     all_came(&phases);
     for phase in &phases {
+        assert_eq!((&phase["workload"], &phase["mode"], &phase["layout"]), (&"burst32".into(), &"initial".into(), &"free".into()));
         assert_eq!(phase["cipher"], Value::Null);
         let has_proxy = phase["path"] != "direct";
         assert_eq!(phase["proxy_cpu_ns_per_frame"].is_number(), has_proxy, "{phase}");
@@ -62,6 +63,26 @@ async fn peers_side_by_side() {
         // The work is done by a child of nginx, and of the shell.
         assert!(number(phase, "/proxy_cpu_ns_per_frame") > 0.0, "{phase}");
     }
+    let table = table(&phases);
+    let rows: Vec<Vec<&str>> = table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(rows.len(), 3, "{table}");
+    for (row, phase) in rows.iter().zip(&phases) {
+        assert_eq!(
+            row[1..5],
+            ["free", "w16", phase["path"].as_str().expect("a name"), &format!("{:.0}", number(phase, "/frames_per_second"))]
+        );
+    }
+}
+
+/// What `table.py` makes of phases.
+fn table(phases: &[Value]) -> String {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let lines: String = phases.iter().map(|phase| format!("{phase}\n")).collect();
+    std::fs::write(file.path(), lines).expect("written");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benchmarks/table.py");
+    let ran = std::process::Command::new("python3").arg(script).arg(file.path()).output().expect("python3 starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).expect("a table is text")
 }
 
 #[tokio::test(flavor = "multi_thread")]

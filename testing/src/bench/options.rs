@@ -1,11 +1,12 @@
 //! What the session benchmark is asked to do.
 
-use std::path::PathBuf;
+use std::path::{Path as File, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use super::load::{Load, Pace};
 use super::path::Path;
@@ -87,7 +88,8 @@ pub struct Options {
 }
 
 /// What is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// Echoes: 4 players, window 4, bursts of 32 frames of 32 bytes.
     Burst32,
@@ -102,7 +104,8 @@ pub enum Workload {
 }
 
 /// How the players come in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Offline, from their first login.
     Initial,
@@ -113,7 +116,8 @@ pub enum Mode {
 }
 
 /// Which CPUs the processes may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Layout {
     /// Any.
     Free,
@@ -123,7 +127,26 @@ pub enum Layout {
     Same,
 }
 
+/// What every JSON line says of the run that it is of.
+#[derive(Debug, Serialize)]
+pub struct Setting<'a> {
+    workload: Option<Workload>,
+    trace: Option<&'a File>,
+    mode: Mode,
+    layout: Layout,
+    workers: usize,
+    rtt_ms: Option<u128>,
+}
+
 impl Options {
+    /// What is the same for the whole run.
+    pub fn setting(&self) -> Setting<'_> {
+        let Options { workload, trace, mode, layout, rtt, .. } = self;
+        let (mode, layout, workers) = (*mode, *layout, self.workers());
+        let workload = trace.is_none().then_some(*workload);
+        Setting { workload, trace: trace.as_deref(), mode, layout, workers, rtt_ms: rtt.map(|rtt| rtt.as_millis()) }
+    }
+
     /// What is sent.
     ///
     /// # Errors

@@ -140,7 +140,7 @@ impl Phase {
         let found = match self.probe {
             None => String::new(),
             Some(Probe::UserPart) => format!("   {} ns/frame in user mode", or_dash(self.proxy_user_ns_per_frame, 1)),
-            Some(Probe::Allocations) => format!("   {} allocations/frame", or_dash(self.proxy_allocations_per_frame, 5)),
+            Some(Probe::Allocations) => format!("   {} allocations/frame", or_dash(self.proxy_allocations_per_frame, 4)),
         };
         let cipher = self.cipher.as_ref().map_or_else(String::new, |cipher| {
             let batches = cipher.batches.map(|count| count.to_string()).join("/");

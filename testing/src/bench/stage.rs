@@ -5,13 +5,14 @@ use std::path::Path as File;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
+use serde::Serialize;
 
 use super::cipher;
 use super::idle::{self, Idle};
 use super::load::{self, Load, Pace};
 use super::measure::{Gauges, machine};
 use super::memory;
-use super::options::{Mode, Options, Workload};
+use super::options::{Mode, Options, Setting, Workload};
 use super::path::{Path, order};
 use super::peers::{self, Route};
 use super::probe::Probe;
@@ -61,7 +62,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
         let phase = stage.phase(repeat, path, probe).await.with_context(|| format!("repeat {repeat}, {path}"))?;
         print(&phase.line());
         if options.json {
-            println!("{}", serde_json::to_string(&phase)?);
+            print_json(options, &phase)?;
         }
         phases.push(phase);
         anyhow::Ok(())
@@ -228,7 +229,7 @@ impl<'a> Stage<'a> {
                 let idle = idle.await.with_context(|| format!("repeat {repeat}, {path}"))?;
                 print(&idle.line());
                 if self.options.json {
-                    println!("{}", serde_json::to_string(&idle)?);
+                    print_json(self.options, &idle)?;
                 }
                 all.push(idle);
             }
@@ -260,6 +261,19 @@ impl<'a> Stage<'a> {
         let measured = load::run(&self.target(way), &format!("b{repeat}w{index}"), load, &gauges).await?;
         Ok(Phase::new(repeat, path.clone(), probe, load, &measured, kernel))
     }
+}
+
+/// A line of JSON: what was measured, and in which run.
+fn print_json(options: &Options, measured: &impl Serialize) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct Line<'a, M> {
+        #[serde(flatten)]
+        setting: Setting<'a>,
+        #[serde(flatten)]
+        measured: &'a M,
+    }
+    println!("{}", serde_json::to_string(&Line { setting: options.setting(), measured })?);
+    Ok(())
 }
 
 fn pin_this_process(cpu: usize) -> anyhow::Result<()> {

@@ -18,7 +18,7 @@ const FIGURES: [(&str, Option<Probe>, Figure, usize); 14] = [
     ("TCP segments/frame", None, |phase| Some(phase.tcp_segments_per_frame), 4),
     ("waits/frame", None, |phase| phase.proxy_waits_per_frame, 4),
     ("preemptions/frame", None, |phase| phase.proxy_preemptions_per_frame, 4),
-    ("allocations/frame", Some(Probe::Allocations), |phase| phase.proxy_allocations_per_frame, 5),
+    ("allocations/frame", Some(Probe::Allocations), |phase| phase.proxy_allocations_per_frame, 4),
     ("proxy RSS MiB", None, |phase| phase.proxy_resident_kib.map(|kib| kib as f64 / 1024.0), 1),
     ("cipher ns/byte", None, cost, 3),
     ("kernel alone ns/byte", None, kernel, 3),
@@ -191,7 +191,7 @@ mod tests {
         let summary = summary(&phases);
         assert_eq!(cells(&summary, "median", "frames/s"), ["500 [500–500]"]);
         assert_eq!(cells(&summary, "median", "  in user mode"), ["5000000.0 [5000000.0–5000000.0]"]);
-        assert_eq!(cells(&summary, "median", "allocations/frame"), ["0.00100 [0.00100–0.00100]"]);
+        assert_eq!(cells(&summary, "median", "allocations/frame"), ["0.0010 [0.0010–0.0010]"]);
     }
 
     #[test]
