@@ -104,13 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_allocates_once() {
+    fn a_ledger_has_room_for_few_and_at_most_for_all_that_may_be_outstanding() {
         let mut ledger = Ledger::default();
-        ledger.ask(Asker::Node, 0);
-        let capacity = ledger.outstanding.capacity();
+        for id in 0..100 {
+            let asked = ledger.ask(Asker::Node, id);
+            ledger.answer(asked);
+        }
+        assert_eq!(ledger.outstanding.capacity(), FEW);
         for id in 0..10 * MAX_OUTSTANDING as i64 {
             ledger.ask(Asker::Node, id);
         }
-        assert_eq!(ledger.outstanding.capacity(), capacity);
+        assert_eq!(ledger.outstanding.capacity(), MAX_OUTSTANDING);
     }
 }

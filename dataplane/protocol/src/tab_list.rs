@@ -1,8 +1,6 @@
 //! The names a backend has put on the player's tab list. A 1.7 client keeps them when it changes worlds, so that whoever
 //! moves it must take them off.
 
-use std::collections::BTreeSet;
-
 use crate::frame;
 use crate::version::{Clientbound, Version};
 use crate::wire::{Reader, WireError, put_string};
@@ -17,7 +15,8 @@ const MAX_NAME: usize = 16;
 /// too: it need not be any player's name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TabNames {
-    names: BTreeSet<Box<str>>,
+    /// In order. A list: it is kept for each of thousands of players, and most of them see few names.
+    names: Vec<Box<str>>,
     left_out: u64,
 }
 
@@ -26,14 +25,13 @@ impl TabNames {
     /// nothing.
     pub fn note(&mut self, payload: &[u8]) {
         let Ok((name, online)) = read(payload) else { return };
-        if !online {
-            self.names.remove(name);
-        } else if !self.names.contains(name) {
-            if self.names.len() < MAX_NAMES {
-                self.names.insert(name.into());
-            } else {
-                self.left_out += 1;
+        match self.names.binary_search_by(|known| (**known).cmp(name)) {
+            Ok(place) if !online => {
+                self.names.remove(place);
             }
+            Err(place) if online && self.names.len() < MAX_NAMES => self.names.insert(place, name.into()),
+            Err(_) if online => self.left_out += 1,
+            Ok(_) | Err(_) => {}
         }
     }
 
@@ -46,7 +44,7 @@ impl TabNames {
 
     /// Forgets all names (after their removals were sent).
     pub fn clear(&mut self) {
-        self.names.clear();
+        self.names = Vec::new();
     }
 
     /// How many names there are.

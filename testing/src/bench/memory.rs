@@ -146,7 +146,7 @@ pub async fn grow(
     Ok(())
 }
 
-/// Lets players come who read nothing from their Join Game on, with backends that write as much as they can.
+/// Lets players come who soon read nothing any more, while their backends write as much as they can.
 ///
 /// # Errors
 /// If any player does not get in.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use moonbridge_protocol::frame;
 use tokio::sync::{Notify, watch};
@@ -170,8 +171,11 @@ async fn live(wire: &mut Wire, model: &mut Model, id: i32, payload: &[u8]) -> an
     Ok(())
 }
 
-/// Players who have come to Join Game and read nothing more.
+/// Players who read for a moment, and then nothing more.
 pub(super) struct Deaf(Vec<Wire>);
+
+/// Frames that each reads: by then the kernel has opened all windows, and the node takes as much as it can at a time.
+const READ: usize = 500;
 
 /// Lets them come.
 pub(super) async fn deaf(address: SocketAddr, players: usize) -> anyhow::Result<Deaf> {
@@ -180,11 +184,16 @@ pub(super) async fn deaf(address: SocketAddr, players: usize) -> anyhow::Result<
 }
 
 impl Deaf {
-    /// Each says its first word, upon which its backend begins.
+    /// Each says its first word, upon which its backend begins, and soon listens no more.
     pub(super) async fn begin(&mut self) -> anyhow::Result<()> {
-        for wire in &mut self.0 {
+        let begin = self.0.iter_mut().map(|wire| async move {
             wire.send(frames::ID.into(), b"go").await?;
-        }
+            for _ in 0..READ {
+                wire.receive_id(frames::ID.into()).await?;
+            }
+            anyhow::Ok(())
+        });
+        try_join_all(begin).await?;
         Ok(())
     }
 }
