@@ -10,6 +10,7 @@ pub(crate) mod flusher;
 pub(crate) mod link;
 pub mod measure;
 pub(crate) mod outlet;
+pub(crate) mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -18,11 +19,11 @@ use std::task::{Context, Poll, ready};
 
 use moonbridge_protocol::frame::FrameError;
 use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet, Watched};
-use tokio::io::AsyncWrite;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use self::buffer::{Buffer, with_read_buffer, worker_is_full};
-use self::link::{Link, Source};
+use self::link::Link;
+use self::socket::{Source, Target};
 
 /// Reads of one direction in one turn, so that a busy session does not starve its worker's others.
 pub(crate) const READS_A_TURN: usize = 8;
@@ -61,7 +62,7 @@ pub(crate) struct Rules {
 /// task to be woken for either. Empty frames that were left out are added to `empty`.
 ///
 /// A link is pumped by one task only, from its first turn to its last.
-pub(crate) fn pump<R: Source, W: AsyncWrite + Unpin>(
+pub(crate) fn pump<R: Source, W: Target>(
     cx: &mut Context<'_>,
     source: &mut Link<R, W>,
     sink: &mut Sink<'_, R, W>,

@@ -15,7 +15,6 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -23,10 +22,10 @@ use std::time::{Duration, Instant};
 
 use moonbridge_crypto::cfb8::{self, Encryptor};
 use slab::Slab;
-use tokio::io::AsyncWrite;
 use tokio::net::tcp::OwnedWriteHalf;
 
 use super::buffer::Buffer;
+use super::socket::Target as _;
 
 /// Bytes in a line beyond which its session reads no more for it.
 const ROOM: usize = 64 * 1024;
@@ -373,7 +372,7 @@ impl State {
     /// Writes ciphertext, with the session's task to be woken when the socket takes more; ready when nothing waits.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.sealed > 0 {
-            match Pin::new(&mut self.write).poll_write(cx, &self.bytes.as_slice()[..self.sealed]) {
+            match self.write.poll_write(cx, &self.bytes.as_slice()[..self.sealed]) {
                 Poll::Ready(Ok(written @ 1..)) => self.wrote(written),
                 Poll::Ready(Ok(0) | Err(_)) => self.go_deaf(),
                 Poll::Pending => return Poll::Pending,

@@ -1,32 +1,20 @@
 //! A link: one socket of a session, with what has to wait on its account.
 
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
 use moonbridge_crypto::cfb8::Decryptor;
 use moonbridge_protocol::walk::Walker;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::buffer::Buffer;
 use super::outlet::Outlet;
+use super::socket::{Source, Target};
 use crate::cipher::Ciphers;
 use crate::recording::{Recording, Tap};
-
-/// What bytes are read from.
-pub(crate) trait Source: AsyncRead + Unpin {
-    /// Whether bytes, or the end, may be there. Costs next to nothing, and wakes nobody when that changes.
-    fn may_have_more(&self) -> bool;
-}
-
-impl Source for OwnedReadHalf {
-    fn may_have_more(&self) -> bool {
-        self.as_ref().try_io(Interest::READABLE, || Ok(())).is_ok()
-    }
-}
 
 /// One socket of a session, or, to measure, anything else that bytes come from and go to.
 #[derive(Debug)]
@@ -107,7 +95,7 @@ impl Link {
     }
 }
 
-impl<R: Source, W: AsyncWrite + Unpin> Link<R, W> {
+impl<R: Source, W: Target> Link<R, W> {
     /// A plain link over these halves.
     pub(crate) fn over(read: R, out: Outlet<W>) -> Link<R, W> {
         let (walker, unread) = (Walker::default(), Buffer::default());
@@ -134,16 +122,14 @@ impl<R: Source, W: AsyncWrite + Unpin> Link<R, W> {
             self.unwalked = false;
             return Poll::Ready(Ok(waiting));
         }
-        let mut buffer = ReadBuf::new(&mut space[waiting..]);
-        let polled = Pin::new(&mut self.read).poll_read(cx, &mut buffer);
+        let polled = self.read.poll_read(cx, &mut space[waiting..]);
         self.awaited = polled.is_pending();
-        ready!(polled)?;
-        if let Some(intake) = &mut self.intake {
-            intake.take_in(buffer.filled_mut());
-        }
-        let read = buffer.filled().len();
+        let read = ready!(polled)?;
         if read == 0 {
             return Poll::Ready(Ok(0));
+        }
+        if let Some(intake) = &mut self.intake {
+            intake.take_in(&mut space[waiting..waiting + read]);
         }
         if waiting > 0 {
             space[..waiting].copy_from_slice(self.unread.as_slice());

@@ -2,15 +2,14 @@
 //! written as they are, at once; what goes to an encrypted player is left to the worker's flusher ([`super::flusher`]),
 //! which encrypts many sessions' bytes together.
 
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use moonbridge_crypto::cfb8::Encryptor;
-use tokio::io::AsyncWrite;
 use tokio::net::tcp::OwnedWriteHalf;
 
 use super::buffer::Buffer;
 use super::flusher::Line;
+use super::socket::Target;
 
 /// The way out to a peer, over its socket's half or, to measure, over anything else that takes bytes.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ impl Outlet {
     }
 }
 
-impl<W: AsyncWrite + Unpin> Outlet<W> {
+impl<W: Target> Outlet<W> {
     pub(crate) fn plain(write: W) -> Outlet<W> {
         Outlet(Way::Plain(Plain { write, bytes: Buffer::default(), deaf: false, moved: true }))
     }
@@ -133,13 +132,13 @@ struct Plain<W> {
     moved: bool,
 }
 
-impl<W: AsyncWrite + Unpin> Plain<W> {
+impl<W: Target> Plain<W> {
     /// One write, and what the socket does not take waits.
     fn send(&mut self, cx: &mut Context<'_>, run: &[u8]) {
         if self.deaf {
             return;
         }
-        match Pin::new(&mut self.write).poll_write(cx, run) {
+        match self.write.poll_write(cx, run) {
             Poll::Ready(Ok(written)) => {
                 self.moved |= written > 0;
                 if written < run.len() {
@@ -153,7 +152,7 @@ impl<W: AsyncWrite + Unpin> Plain<W> {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.bytes.is_empty() {
-            let written = if self.deaf { Ok(0) } else { ready!(Pin::new(&mut self.write).poll_write(cx, self.bytes.as_slice())) };
+            let written = if self.deaf { Ok(0) } else { ready!(self.write.poll_write(cx, self.bytes.as_slice())) };
             match written {
                 Ok(written @ 1..) => {
                     self.moved = true;

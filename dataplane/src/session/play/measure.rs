@@ -3,7 +3,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -16,7 +15,6 @@ use moonbridge_protocol::forge::message::{Message, ServerHello};
 use moonbridge_protocol::forge::mods::ModList;
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::version::Version;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
@@ -27,8 +25,9 @@ use crate::commands::Table;
 use crate::config::Commands;
 use crate::error::SessionError;
 use crate::node::Node;
-use crate::relay::link::{Link, Source};
+use crate::relay::link::Link;
 use crate::relay::outlet::Outlet;
+use crate::relay::socket::{Source, Target};
 use crate::relay::{Sink, pump};
 
 /// Serves this connection to its end, as one that was accepted in offline mode.
@@ -69,35 +68,26 @@ struct Feed(Vec<u8>);
 #[derive(Debug, Default)]
 struct Drain(u64);
 
-impl AsyncRead for Feed {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.0.is_empty() {
-            return Poll::Pending;
-        }
-        buffer.put_slice(&self.0);
-        self.0.clear();
-        Poll::Ready(Ok(()))
-    }
-}
-
 impl Source for Feed {
     fn may_have_more(&self) -> bool {
         !self.0.is_empty()
     }
+
+    fn poll_read(&mut self, _: &mut Context<'_>, space: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.0.is_empty() {
+            return Poll::Pending;
+        }
+        let read = self.0.len();
+        space[..read].copy_from_slice(&self.0);
+        self.0.clear();
+        Poll::Ready(Ok(read))
+    }
 }
 
-impl AsyncWrite for Drain {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+impl Target for Drain {
+    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0 += bytes.len() as u64;
         Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
     }
 }
 
