@@ -39,14 +39,14 @@ done
 [ -n "${!MOONBRIDGE_PEER_@}" ] || echo "Without any other Minecraft proxy: MOONBRIDGE_PEER_<NAME>='COMMAND' adds one (testing/benchmarks/README.md)" >&2
 
 cargo build --release --locked -p moonbridge-cli -p moonbridge-testing
-bench=${CARGO_TARGET_DIR:-target}/release/session-bench
+built=${CARGO_TARGET_DIR:-target}/release
 echo "Paths: $paths; what is said in full is in $results"
 for layout in $layouts; do
     for workload in $workloads; do
         run=$results/$layout-$workload
         echo "$layout, $workload …"
-        "$bench" --workload "$workload" --layout "$layout" --mode "$mode" --paths "$paths" --repeats "$repeats" --seconds "$seconds" --json \
-            "${options[@]}" >"$run.json" 2>"$run.txt" || { tail -n 5 "$run.txt" >&2; exit 1; }
+        "$built/session-bench" --moonbridge "$built/moonbridge" --workload "$workload" --layout "$layout" --mode "$mode" --paths "$paths" \
+            --repeats "$repeats" --seconds "$seconds" --json "${options[@]}" >"$run.json" 2>"$run.txt" || { tail -n 5 "$run.txt" >&2; exit 1; }
     done
 done
 

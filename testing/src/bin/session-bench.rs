@@ -18,6 +18,7 @@ use moonbridge_testing::bench::relay::{self, Relay};
 use moonbridge_testing::bench::ticks::{self, Beat};
 use moonbridge_testing::bench::trace::Trace;
 use moonbridge_testing::bench::{delay, echo, replay, role, stage};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
 /// Compares players connected directly with players connected through a node, and through other proxies.
@@ -113,11 +114,13 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
 
 /// Runs it, unless somebody ends it: the processes around it are ended by its own end.
 async fn bench(options: &Options) -> anyhow::Result<()> {
+    let mut asked_to_end = signal(SignalKind::terminate())?;
     tokio::select! {
         ran = stage::run(options) => ran,
-        interrupted = tokio::signal::ctrl_c() => match interrupted {
-            Ok(()) => bail!("interrupted"),
-            Err(error) => Err(error.into()),
-        },
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            bail!("interrupted")
+        }
+        _ = asked_to_end.recv() => bail!("ended by a signal"),
     }
 }

@@ -55,7 +55,7 @@ impl Perf {
                 all
             }
         };
-        command.args(["--quiet", "--event", "cpu-clock", "--freq", FREQUENCY, "--output"]);
+        command.args(["--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock", "--freq", FREQUENCY, "--output"]);
         // What perf starts, it starts when it samples.
         command.arg(&self.file).args(["--", "sh", "-c", "echo; exec sleep \"$0\" >&-", &time.as_secs_f64().to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log_of(&self.file))?).kill_on_drop(true);
@@ -72,7 +72,11 @@ impl Sampling {
     pub async fn user_share(self) -> anyhow::Result<f64> {
         let (file, processes) = (self.file.clone(), self.processes.clone());
         self.end().await?;
-        let said = Command::new("perf").args(["script", "--fields", "pid,ip", "--input"]).arg(&file).stderr(Stdio::null()).output().await?;
+        // Symbols are not asked for, but looked for where there are any, which takes long with many of them.
+        let without_symbols = file.with_extension("none");
+        let mut script = Command::new("perf");
+        script.args(["script", "--fields", "pid,ip", "--symfs"]).arg(without_symbols).arg("--input").arg(&file);
+        let said = script.stderr(Stdio::null()).output().await?;
         ensure!(said.status.success(), "perf cannot read what it has recorded");
         share(&String::from_utf8_lossy(&said.stdout), &processes)
     }
