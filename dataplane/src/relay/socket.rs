@@ -6,7 +6,7 @@
 use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
 
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -36,7 +36,7 @@ impl Source for OwnedReadHalf {
     fn poll_read(&mut self, cx: &mut Context<'_>, space: &mut [u8]) -> Poll<io::Result<usize>> {
         let stream: &TcpStream = self.as_ref();
         loop {
-            match stream.try_io(Interest::READABLE, || Ok(rustix::io::read(stream, &mut *space)?)) {
+            match stream.try_io(Interest::READABLE, || Ok(rustix::net::recv(stream, &mut *space, RecvFlags::empty())?.0)) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(stream.poll_read_ready(cx))?,
                 Ok(read) if 0 < read && read < space.len() => {
                     is_exhausted(stream, Interest::READABLE);
