@@ -48,6 +48,8 @@ pub struct Resident {
     pub rss: u64,
     /// What is no file's: heap and stacks.
     pub anon: u64,
+    /// The most that `rss` has ever been.
+    pub peak: u64,
 }
 
 /// What so many sessions cost at one moment.
@@ -155,21 +157,21 @@ pub async fn flood(backend: SocketAddr, workers: usize, players: usize, node_buf
     let pid = net.node.process.pid();
     let mut deaf = crowd::deaf(net.node.listen, players).await?;
     let before = resident(pid)?.rss;
-    let began = Instant::now();
     deaf.begin().await?;
-    let mut peak = (before, began);
-    while peak.1.elapsed() < STILL && began.elapsed() < FLOOD {
+    let began = Instant::now();
+    let mut last = (before, began);
+    while last.1.elapsed() < STILL {
+        ensure!(began.elapsed() < FLOOD, "the node still grows after {FLOOD:?}: {} MiB", last.0 >> 20);
         let now = resident(pid)?.rss;
         // Pages come and go; a flood that goes on moves more than one of them.
-        if now > peak.0 {
-            let since = if now - peak.0 > 1 << 20 { Instant::now() } else { peak.1 };
-            peak = (now, since);
+        if now.abs_diff(last.0) > 1 << 20 {
+            last = (now, Instant::now());
         }
         sleep(Duration::from_millis(20)).await;
     }
-    ensure!(peak.1.elapsed() >= STILL, "the node still grows after {FLOOD:?}: {} MiB", peak.0 >> 20);
+    let peak = resident(pid)?.peak;
     let bound = node_buffers + players as u64 * backend::SHORT_READ;
-    Ok(Flooded { players, node_buffers, before, peak: peak.0, growth: peak.0 - before, bound })
+    Ok(Flooded { players, node_buffers, before, peak, growth: peak.saturating_sub(before), bound })
 }
 
 /// The most sessions that a node can have here, each with two descriptors. Raises this process's own limit, which the node inherits;
@@ -196,7 +198,7 @@ pub fn resident(pid: u32) -> anyhow::Result<Resident> {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name} in {path}"))?;
         anyhow::Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
     };
-    Ok(Resident { rss: bytes("VmRSS:")?, anon: bytes("RssAnon:")? })
+    Ok(Resident { rss: bytes("VmRSS:")?, anon: bytes("RssAnon:")?, peak: bytes("VmHWM:")? })
 }
 
 #[cfg(test)]
