@@ -41,6 +41,15 @@ pub struct Process {
     output: Arc<Output>,
 }
 
+/// A test that fails shows what its processes have said.
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprint!("{} said:\n{}", self.name, self.log());
+        }
+    }
+}
+
 /// What a process has said: whole lines of stdout and stderr in the order they were read.
 struct Output {
     lines: Mutex<Lines>,

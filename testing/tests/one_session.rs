@@ -196,7 +196,11 @@ async fn of_twenty_logins_at_once_one_stays() {
             let Some(Ok(Ending::Closed(bytes))) = endings.join_next().await else { panic!("two are left") };
             assert!(wire::reason(&bytes).is_some_and(|reason| reason.contains(ELSEWHERE)), "{bytes:?}");
         }
-        one.cli().until(&["player", "list"], |rows| rows.len() == 1).await;
+        let cli = one.cli();
+        tokio::select! {
+            _ = cli.until(&["player", "list"], |rows| rows.len() == 1) => {}
+            ended = endings.join_next() => panic!("the last one does not stay: {ended:?}"),
+        }
         assert!(endings.try_join_next().is_none(), "the last one stays");
         assert_in_turn(&backend);
         // It goes as its connection is dropped.
