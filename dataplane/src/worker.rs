@@ -43,11 +43,13 @@ impl Workers {
         let count = if config.workers == 0 { std::thread::available_parallelism()?.get() } else { config.workers };
         let buffers = config.limits.node_buffers / count;
         let stop = CancellationToken::new();
+        // If one of them does not start, those that have are ended.
+        let ended_with_these = stop.clone().drop_guard();
         let beats: Vec<Arc<Notify>> = (0..count).map(|_| Arc::default()).collect();
         let start = |(index, beat): (usize, &Arc<Notify>)| start(index, buffers, config.encrypt_together, beat.clone(), stop.clone());
         let workers = beats.iter().enumerate().map(start).collect::<io::Result<_>>()?;
         clock::give_beats(beats, stop.clone())?;
-        Ok(Workers { workers, _stop: stop.drop_guard() })
+        Ok(Workers { workers, _stop: ended_with_these })
     }
 
     /// What each worker's encryption has done.

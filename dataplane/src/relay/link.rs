@@ -9,6 +9,7 @@ use moonbridge_protocol::walk::Walker;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::task::coop::has_budget_remaining;
 
 use super::buffer::Buffer;
 use super::outlet::Outlet;
@@ -123,7 +124,8 @@ impl<R: Source, W: Target> Link<R, W> {
             return Poll::Ready(Ok(waiting));
         }
         let polled = self.read.poll_read(cx, &mut space[waiting..]);
-        self.awaited = polled.is_pending();
+        // Out of its task's budget, tokio wakes the task once and registers nothing.
+        self.awaited = polled.is_pending() && has_budget_remaining();
         let read = ready!(polled)?;
         if read == 0 {
             return Poll::Ready(Ok(0));

@@ -65,8 +65,9 @@ impl Target for OwnedWriteHalf {
     }
 }
 
-/// Notes that a socket has given, or taken, all it could: it need not be tried again to know. (epoll, as tokio uses it, tells of
-/// whatever comes from now on.)
+/// Notes that a socket has given, or taken, all it could: it need not be tried again to know. What comes from now on, epoll tells the
+/// runtime, as it does what has come since the call: on a worker nobody asks epoll until this task has been polled. (Where the
+/// runtime's driver runs on another thread, that could be wiped away here.)
 fn is_exhausted(stream: &TcpStream, interest: Interest) {
     let _ = stream.try_io(interest, || Err::<(), _>(ErrorKind::WouldBlock.into()));
 }

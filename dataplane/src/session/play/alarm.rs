@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::worker::clock;
@@ -32,7 +33,7 @@ enum By {
 }
 
 impl Alarm {
-    /// Rings in this time or soon after ([`clock::BEAT`]).
+    /// Rings in this time, or up to a beat ([`clock::BEAT`]) before or after.
     pub(super) fn roughly_in(time: Duration) -> Alarm {
         let due = Instant::now() + time;
         let by = match clock::beats() {
@@ -54,7 +55,7 @@ impl Alarm {
         }
     }
 
-    /// Rings in `time` from `now`, or soon after, whenever it was to.
+    /// Rings in `time` from `now`, or up to a beat before or after, whenever it was to.
     pub(super) fn set_roughly(&mut self, now: Instant, time: Duration) {
         let due = now + time;
         match clock::beats() {
@@ -92,9 +93,38 @@ impl Alarm {
                     return Poll::Pending;
                 }
                 let polled = sleep.as_mut().poll(cx);
-                *awaited = polled.is_pending();
+                // Out of its task's budget, tokio wakes the task once and registers nothing.
+                *awaited = polled.is_pending() && has_budget_remaining();
                 polled
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::task::coop::poll_proceed;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_rings_though_there_was_no_budget_when_it_was_first_looked_at() {
+        let mut alarm = Alarm::roughly_in(Duration::from_millis(5));
+        let mut looks = 0;
+        let ring = poll_fn(|cx| {
+            looks += 1;
+            if looks == 1 {
+                while let Poll::Ready(spent) = poll_proceed(cx) {
+                    spent.made_progress();
+                }
+                assert!(!has_budget_remaining());
+            }
+            alarm.poll(cx)
+        });
+        timeout(Duration::from_secs(10), ring).await.expect("it rings");
+        assert!(looks >= 2);
     }
 }
