@@ -67,6 +67,8 @@ async fn what_is_encrypted_is_counted() {
     alice.in_world().await;
     backend.joined("Alice").await;
     let before = collector.point("moonbridge.cipher.bytes", |point| point.value > 0.0).await;
+    // Who is online is known a little later than it is so.
+    up.cli.until(&["player", "list"], |rows| rows.len() == 1).await;
     let line = "x".repeat(1000);
     up.cli.ok(&["player", "message", "Alice", &line]).await;
     alice.chat(&line).await;
