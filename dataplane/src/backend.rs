@@ -17,13 +17,14 @@ use moonbridge_protocol::wire::WireError;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::hello::hello;
 pub(crate) use self::world::{ClientEnd, Handshake, Held};
 use crate::conn::{self, Conn, OwnFrame};
 use crate::error::Trouble;
+use crate::timer::{timeout, timeout_at};
 
 /// A backend's login packets are small; Login Disconnect may carry a long text (a string of 32,767 characters).
 const LOGIN_LIMIT: usize = 128 * 1024;

@@ -45,6 +45,8 @@ pub struct Config {
     pub allow_insecure_control: bool,
     /// Worker threads; 0 means one a core.
     pub workers: usize,
+    /// Whether the kernel lets whoever is running finish before a worker goes on (`SCHED_BATCH`; Linux): more is read and written at a time.
+    pub batch_scheduling: bool,
     /// Whether a worker encrypts the bytes of its sessions together, which costs a fraction. Off only to compare.
     pub encrypt_together: bool,
     /// Whether new players are let in, by the last snapshot, while the control plane is away.
@@ -221,6 +223,7 @@ impl Config {
         config.token_file = fields.path("token_file");
         set(&mut config.allow_insecure_control, fields.bool("allow_insecure_control"));
         set(&mut config.workers, fields.integer("workers", 0..=1_024));
+        set(&mut config.batch_scheduling, fields.bool("batch_scheduling"));
         set(&mut config.encrypt_together, fields.bool("encrypt_together"));
         set(&mut config.admit_without_control, fields.bool("admit_without_control"));
         fields.table("timeouts", |fields| config.timeouts.read(fields));
@@ -322,6 +325,7 @@ impl Default for Config {
             token: None,
             allow_insecure_control: false,
             workers: 0,
+            batch_scheduling: true,
             encrypt_together: true,
             admit_without_control: true,
             timeouts: Timeouts::default(),
@@ -395,6 +399,7 @@ mod tests {
             token_file = "/etc/moonbridge/token"
             allow_insecure_control = false
             workers = 3
+            batch_scheduling = false
             encrypt_together = false
             admit_without_control = false
             recordings = "/var/lib/moonbridge/recordings"
@@ -461,7 +466,7 @@ mod tests {
             channels: 14,
         };
         assert_eq!((config.name.as_str(), config.workers, config.admit_without_control), ("edge-1", 3, false));
-        assert!(!config.encrypt_together);
+        assert!(!config.batch_scheduling && !config.encrypt_together);
         assert_eq!(config.listener.listen.to_string(), "[::]:25565");
         assert_eq!(config.listener.authentication, Authentication::Online);
         let more: Vec<_> = config.listeners().skip(1).map(|more| (more.listen.to_string(), more.authentication)).collect();

@@ -10,12 +10,13 @@ use moonbridge_crypto::cfb8::Secret;
 use moonbridge_protocol::frame::{self, MAX_HEADER};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::Instant;
 
 use crate::cipher::Ciphers;
 use crate::error::Trouble;
 use crate::relay::buffer::with_read_buffer;
 use crate::relay::link::Link;
+use crate::timer::{timeout, timeout_at};
 
 /// Bytes read at a time: what is left over when a login ends must fit the relay's read buffer, even a small one.
 const READ: usize = 16 * 1024;

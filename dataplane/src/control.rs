@@ -102,7 +102,7 @@ async fn run_at(node: Arc<Node>, pace: Pace) {
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff.wait(fastrand::f64())) => {}
+            () = crate::timer::sleep(backoff.wait(fastrand::f64())) => {}
             () = shutdown.cancelled() => return,
         }
     }

@@ -23,6 +23,7 @@ pub mod registry;
 mod relay;
 mod report;
 mod session;
+mod timer;
 mod trace;
 mod worker;
 
@@ -36,12 +37,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::node::Node;
+use crate::timer::timeout;
 use crate::worker::Workers;
 
 /// A node that serves.

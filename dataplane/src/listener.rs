@@ -97,7 +97,7 @@ impl Entrance {
                 Ok((stream, address)) => self.admit(stream, address, door.authenticator.clone()),
                 Err(error) => {
                     self.reports.tell(&format_args!("cannot accept connections: {error}"));
-                    tokio::time::sleep(BREATHER).await;
+                    crate::timer::sleep(BREATHER).await;
                 }
             }
         }

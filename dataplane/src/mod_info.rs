@@ -9,12 +9,13 @@ use moonbridge_proto::snapshot::{Backend, Snapshot};
 use moonbridge_protocol::handshake::{self, Handshake, Next};
 use moonbridge_protocol::status::{self, ModInfo};
 use moonbridge_protocol::version::{STATUS, Version};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::backend::{self, Limits};
 use crate::config::ShownMods;
 use crate::conn::Conn;
 use crate::node::Node;
+use crate::timer::timeout_at;
 
 /// How long an answer is good for, no answer included.
 const FRESH: Duration = Duration::from_secs(30);

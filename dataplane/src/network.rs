@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use moonbridge_proto::v1::{self, ask::Question, player_text::Text as Written};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
+
+use crate::timer::timeout_at;
 
 /// Questions that are not answered yet.
 const PENDING: usize = 4_096;

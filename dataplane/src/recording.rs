@@ -66,7 +66,7 @@ impl Places {
     /// Waits until every file is whole, but not for ever. Their sessions have ended.
     pub(crate) async fn empty(&self) {
         let all = self.0.acquire_many(AT_A_TIME as u32);
-        if tokio::time::timeout(TO_FINISH, all).await.is_err() {
+        if crate::timer::timeout(TO_FINISH, all).await.is_err() {
             tracing::warn!("recordings could not be written to their end in time");
         }
     }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use tokio::runtime::{self, Handle};
+use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Config;
 use crate::relay::{buffer, flusher};
+use crate::timer::Timers;
 
 /// A node's workers. Dropping them ends their threads, and whatever still runs there.
 pub(crate) struct Workers {
@@ -46,9 +47,9 @@ impl Workers {
         // If one of them does not start, those that have are ended.
         let ended_with_these = stop.clone().drop_guard();
         let beats: Vec<Arc<Notify>> = (0..count).map(|_| Arc::default()).collect();
-        let start = |(index, beat): (usize, &Arc<Notify>)| start(index, buffers, config.encrypt_together, beat.clone(), stop.clone());
-        let workers = beats.iter().enumerate().map(start).collect::<io::Result<_>>()?;
-        clock::give_beats(beats, stop.clone())?;
+        let timers = Timers::keep("timers", clock::give_beats(beats.clone(), stop.clone()))?;
+        let start = |(index, beat)| start(index, buffers, config, beat, timers.clone(), stop.clone());
+        let workers = beats.into_iter().enumerate().map(start).collect::<io::Result<_>>()?;
         Ok(Workers { workers, _stop: ended_with_these })
     }
 
@@ -66,12 +67,17 @@ impl Workers {
     }
 }
 
-fn start(index: usize, buffers: usize, encrypt_together: bool, beat: Arc<Notify>, stop: CancellationToken) -> io::Result<Worker> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+fn start(index: usize, buffers: usize, config: &Config, beat: Arc<Notify>, timers: Timers, stop: CancellationToken) -> io::Result<Worker> {
+    let runtime = runtime()?;
     let handle = runtime.handle().clone();
     let cipher: Arc<flusher::Counters> = Arc::default();
     let counters = cipher.clone();
+    let (encrypt_together, batch_scheduling) = (config.encrypt_together, config.batch_scheduling);
     let thread = Builder::new().name(format!("relay-{index}")).spawn(move || {
+        if batch_scheduling {
+            schedule_in_batches();
+        }
+        timers.keep_this_threads();
         buffer::limit_worker(buffers);
         flusher::set_up(counters, encrypt_together);
         runtime.spawn(flusher::run());
@@ -80,6 +86,66 @@ fn start(index: usize, buffers: usize, encrypt_together: bool, beat: Arc<Notify>
         clock::stop();
         // Name look-ups under way are not waited for.
         runtime.shutdown_background();
+        // Only now, for its tasks' timers are these.
+        drop(timers);
     })?;
     Ok(Worker { runtime: handle, load: Arc::default(), cipher, _thread: thread })
+}
+
+/// A worker's runtime: it has no timers ([`crate::timer`]).
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    runtime::Builder::new_current_thread().enable_io().build()
+}
+
+/// Has the kernel schedule this thread as one that had rather finish more at a time than begin at once (`SCHED_BATCH`): when something
+/// comes for it while another thread is on its CPU, that is not interrupted. Mostly it is the one who sends, and then it sends all that
+/// it has, and the worker takes that with one read and passes it on with one write. A thread that an operator has given a policy keeps
+/// it.
+#[cfg(target_os = "linux")]
+pub(crate) fn schedule_in_batches() {
+    use preempt_rt::sched::{Pid, Scheduler, SchedulerParams, get_scheduler, set_scheduler};
+
+    let this = Pid::current_thread();
+    let set = match get_scheduler(this) {
+        Ok(Scheduler::SCHED_NORMAL) => set_scheduler(this, Scheduler::SCHED_BATCH, SchedulerParams { priority: 0 }),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = set {
+        tracing::warn!(%error, "the workers cannot be scheduled in batches and stay as they are: the node works, at more cost a frame");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn schedule_in_batches() {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use preempt_rt::sched::{Pid, Scheduler, SchedulerParams, get_scheduler, set_scheduler};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::timer::{sleep, timeout};
+
+    #[tokio::test]
+    async fn workers_are_scheduled_as_they_are_set_up_and_can_wait_for_a_time() {
+        for (batch_scheduling, wanted) in [(true, Scheduler::SCHED_BATCH), (false, Scheduler::SCHED_NORMAL)] {
+            let workers = Workers::start(&Config { workers: 1, batch_scheduling, ..Config::default() }).expect("they start");
+            let (tell, told) = oneshot::channel();
+            workers.spawn(|_load| async move {
+                sleep(Duration::from_millis(1)).await;
+                let _ = tell.send(get_scheduler(Pid::current_thread()).expect("a policy"));
+            });
+            assert_eq!(timeout(Duration::from_secs(10), told).await.expect("in time"), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn a_policy_that_was_given_stays() {
+        set_scheduler(Pid::current_thread(), Scheduler::SCHED_IDLE, SchedulerParams { priority: 0 }).expect("allowed");
+        schedule_in_batches();
+        assert_eq!(get_scheduler(Pid::current_thread()).expect("a policy"), Scheduler::SCHED_IDLE);
+    }
 }

@@ -17,11 +17,12 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 
 use super::profile::Profile;
 use super::refusal::Refusal;
 use crate::config::{self, HAS_JOINED};
+use crate::timer::{sleep, timeout_at};
 
 /// One connect, TLS included: an address that does not answer leaves time for a second try.
 const CONNECT: Duration = Duration::from_secs(3);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use moonbridge_protocol::forwarding::Property;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing_subscriber::fmt::MakeWriter;
 
 use self::responder::{CANARY, Responder, Say, http, profile};
@@ -17,6 +17,7 @@ use super::session_server::Client;
 use super::{Profile, Refusal};
 use crate::config::SessionServer;
 use crate::error::Kind;
+use crate::timer::timeout;
 
 const HASH: &str = "-7c9d5b0044c130109a5d7b5fb5c317c02b4e28c1";
 const ID: &str = "069a79f444e94726a5befca90e38aaf5";

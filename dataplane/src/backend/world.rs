@@ -13,10 +13,11 @@ use moonbridge_protocol::play::{self, JoinGame, PluginMessage};
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::version::{Clientbound, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::Instant;
 
 use super::{BUDGET_UNIT, Limits, Refusal};
 use crate::conn::{Conn, OwnFrame};
+use crate::timer::{sleep_until, timeout_at};
 
 /// How long a client that is not known to have Forge may take to say its first word in a handshake. A vanilla client says
 /// nothing.

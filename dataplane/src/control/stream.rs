@@ -83,7 +83,7 @@ pub(super) async fn attach(agent: &mut Agent, url: &str, pace: &Pace) -> End {
         // End the stream in good order: a reset would take what is still on its way with it.
         drop(outgoing);
         let until_ended = async { while let Ok(Some(_)) = stream.incoming.message().await {} };
-        let _ = tokio::time::timeout(pace.goodbye, until_ended).await;
+        let _ = crate::timer::timeout(pace.goodbye, until_ended).await;
     }
     drop(watch);
     end
@@ -97,7 +97,7 @@ async fn open(agent: &mut Agent, url: &str, pace: &Pace) -> Result<Opened, Strin
     let endpoint = connect::channel(url, node.config.control_tls.as_ref(), node.config.allow_insecure_control);
     let endpoint =
         endpoint.map_err(|error| error.to_string())?.http2_keep_alive_interval(pace.keep_alive).keep_alive_timeout(pace.keep_alive);
-    let connected = tokio::time::timeout(pace.connect, endpoint.connect()).await;
+    let connected = crate::timer::timeout(pace.connect, endpoint.connect()).await;
     let channel: Channel = connected.map_err(|_| format!("no connection within {:?}", pace.connect))?.map_err(|error| causes(&error))?;
 
     let (outgoing, messages) = mpsc::channel(PIPE);
@@ -106,7 +106,7 @@ async fn open(agent: &mut Agent, url: &str, pace: &Pace) -> Result<Opened, Strin
     // The channel is new and empty: there is room.
     let _ = outgoing.try_send(v1::NodeMessage { message: Some(hello) });
     let mut client = NodeServiceClient::with_interceptor(channel, bearer).max_decoding_message_size(MAX_MESSAGE);
-    let attached = tokio::time::timeout(pace.silence, client.attach(ReceiverStream::new(messages))).await;
+    let attached = crate::timer::timeout(pace.silence, client.attach(ReceiverStream::new(messages))).await;
     let answer = attached.map_err(|_| format!("no answer within {:?}", pace.silence))?.map_err(|status| refusal(&status))?;
     Ok((outgoing, answer.into_inner()))
 }
@@ -185,7 +185,7 @@ impl Stream<'_> {
                     self.ended(id, outcome, Instant::now());
                 }
                 () = node.shutdown.cancelled(), if self.closing.is_none() => self.close(Instant::now()),
-                () = tokio::time::sleep_until(wake.into()) => {}
+                () = crate::timer::sleep_until(wake.into()) => {}
             }
         }
     }
@@ -336,7 +336,7 @@ impl Stream<'_> {
 
     /// Why the connection went.
     async fn gone(&mut self) -> End {
-        let why = match tokio::time::timeout(Duration::from_secs(1), self.incoming.message()).await {
+        let why = match crate::timer::timeout(Duration::from_secs(1), self.incoming.message()).await {
             Ok(Err(status)) => refusal(&status),
             _ => "the connection was closed".to_owned(),
         };

@@ -424,10 +424,9 @@ async fn unacknowledged_events_cost_the_stream_and_do_not_hold_up_a_shutdown() {
     let (mut call, _) = replica.welcomed(1).await;
     registration.moved("arena");
     // It speaks, but does not acknowledge.
-    let mut beats = tokio::time::interval(Duration::from_millis(50));
     let talk = async {
         loop {
-            beats.tick().await;
+            crate::timer::sleep(Duration::from_millis(50)).await;
             if !call.try_send(Down::Heartbeat(v1::ReplicaHeartbeat {})).await {
                 break;
             }

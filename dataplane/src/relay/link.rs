@@ -96,6 +96,11 @@ impl Link {
     }
 }
 
+/// Whether the task will be woken. Out of its budget, tokio wakes it once and registers nothing.
+fn waits<T>(polled: &Poll<T>) -> bool {
+    polled.is_pending() && has_budget_remaining()
+}
+
 impl<R: Source, W: Target> Link<R, W> {
     /// A plain link over these halves.
     pub(crate) fn over(read: R, out: Outlet<W>) -> Link<R, W> {
@@ -110,7 +115,8 @@ impl<R: Source, W: Target> Link<R, W> {
 
     /// Whether [`Link::poll_fill`] may come to anything. While the task is going to be woken anyway, asking this is all that a turn
     /// owes the direction in which nothing has come.
-    pub(super) fn may_fill(&self) -> bool {
+    #[inline]
+    pub(crate) fn may_fill(&self) -> bool {
         !self.awaited || self.unwalked || self.read.may_have_more()
     }
 
@@ -123,12 +129,16 @@ impl<R: Source, W: Target> Link<R, W> {
             self.unwalked = false;
             return Poll::Ready(Ok(waiting));
         }
+        let room = space.len() - waiting;
         let polled = self.read.poll_read(cx, &mut space[waiting..]);
-        // Out of its task's budget, tokio wakes the task once and registers nothing.
-        self.awaited = polled.is_pending() && has_budget_remaining();
+        self.awaited = waits(&polled);
         let read = ready!(polled)?;
         if read == 0 {
             return Poll::Ready(Ok(0));
+        }
+        if read < room {
+            // That was all: what comes next is waited for without another try.
+            self.awaited = waits(&self.read.poll_more(cx));
         }
         if let Some(intake) = &mut self.intake {
             intake.take_in(&mut space[waiting..waiting + read]);

@@ -16,6 +16,9 @@ pub(crate) trait Source {
     /// Whether bytes, or the end, may be there. Costs next to nothing, and wakes nobody when that changes.
     fn may_have_more(&self) -> bool;
 
+    /// Ready if bytes, or the end, may be there. While it is pending the task will be woken.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
     /// Reads once; 0 is the end. While it is pending the task will be woken.
     fn poll_read(&mut self, cx: &mut Context<'_>, space: &mut [u8]) -> Poll<io::Result<usize>>;
 }
@@ -30,6 +33,11 @@ impl Source for OwnedReadHalf {
     #[inline]
     fn may_have_more(&self) -> bool {
         self.as_ref().try_io(Interest::READABLE, || Ok(())).is_ok()
+    }
+
+    #[inline]
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.as_ref().poll_read_ready(cx).map(drop)
     }
 
     #[inline]

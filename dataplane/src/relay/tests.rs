@@ -11,12 +11,13 @@ use moonbridge_protocol::frame;
 use moonbridge_protocol::walk::{Empty, HOLD, Verdict, WatchSet};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::flusher::{self, Counters};
 use super::link::Link;
 use super::{Halt, Rules, Sink, pump};
 use crate::conn::Conn;
+use crate::timer::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -8,13 +8,14 @@ use moonbridge_protocol::frame;
 use moonbridge_protocol::login as packets;
 use moonbridge_protocol::text::Text;
 use moonbridge_protocol::version::ENCRYPTION_RESPONSE;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::STRANGER_FRAME;
 use super::login::Turned;
 use crate::authenticate::{Authenticator, BadResponse, Profile, Refusal, SERVER_ID};
 use crate::conn::Conn;
 use crate::error::{Kind, Phase, SessionError, Side, Trouble};
+use crate::timer::timeout_at;
 
 /// Exchanges keys with the client, encrypts the connection, and asks the session server whose account has joined with that key.
 pub(super) async fn prove(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use moonbridge_proto::snapshot::Snapshot;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::authenticate::interrupted;
@@ -18,6 +18,7 @@ use crate::conn::Conn;
 use crate::error::{Kind, Phase, Side};
 use crate::node::Node;
 use crate::registry::Registration;
+use crate::timer::timeout;
 
 /// What a session that was displaced by a later login of its player is told.
 pub(super) const DISPLACED: &str = "You logged in from another location.";

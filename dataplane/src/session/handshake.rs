@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use moonbridge_protocol::handshake::{self, Next};
 use moonbridge_protocol::legacy_ping::{self, Detected, LegacyPing};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::STRANGER_FRAME;
 use crate::config::Timeouts;
 use crate::conn::Conn;
 use crate::error::{Phase, SessionError, Trouble};
+use crate::timer::timeout_at;
 
 /// A legacy ping has no length: after its first bytes, this long a silence ends it.
 const LEGACY_SILENCE: Duration = Duration::from_millis(500);

@@ -250,7 +250,7 @@ impl Play {
         let text = end.text.take().filter(|_| boundary);
         let player_told = async {
             if let Some(text) = text {
-                tokio::time::sleep_until(began + SETTLE).await;
+                crate::timer::sleep_until(began + SETTLE).await;
                 player.out.write(|out| packets::put_disconnect(out, state.version, &text));
             }
             farewell(Some(player)).await;
@@ -396,7 +396,7 @@ impl Play {
 /// Closes a link so that its peer gets to read what is under way.
 async fn farewell(link: Option<Link>) {
     let Some(mut link) = link else { return };
-    let _ = tokio::time::timeout(FAREWELL, poll_fn(|cx| link.out.poll_flush(cx))).await;
+    let _ = crate::timer::timeout(FAREWELL, poll_fn(|cx| link.out.poll_flush(cx))).await;
     if let Some((stream, ..)) = link.into_parts() {
         conn::close(stream, FAREWELL).await;
     }

@@ -515,7 +515,7 @@ async fn a_player_that_hangs_up_is_gone_though_its_backend_takes_nothing() {
             node.registry.changed().await;
         }
     };
-    tokio::time::timeout(PATIENCE, ended).await.expect("the session has ended");
+    crate::timer::timeout(PATIENCE, ended).await.expect("the session has ended");
 }
 
 #[tokio::test]
@@ -535,7 +535,7 @@ async fn what_was_under_way_to_a_slow_backend_still_gets_there_after_a_transfer(
     new.send(|out| join(9).put(out, v5())).await;
     player.joins(9, -1).await;
     assert!(outcome(moved).await.succeeded);
-    tokio::time::sleep(super::play::LINGER + Duration::from_millis(500)).await;
+    crate::timer::sleep(super::play::LINGER + Duration::from_millis(500)).await;
     let mut received = 0;
     while let Ok(frame) = slow.0.frame(frame::MAX_FRAME, tokio::time::Instant::now() + PATIENCE).await {
         assert_eq!(frame.id, 0x50);

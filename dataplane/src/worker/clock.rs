@@ -1,19 +1,19 @@
 //! A worker's clock: what a session waits for by the second, not by the millisecond, is counted in beats.
 //!
-//! While a runtime has a timer, every wait for its sockets asks the kernel for one, too, which costs more than all that the node does
-//! with a small frame. So what need not be exact is no timer: one thread gives the beat to all workers, and whoever waits for it is
-//! woken. In steady play, nothing else on a worker waits for a time.
+//! A timer costs its session room, and the thread that keeps it ([`crate::timer`]) a wake-up. So what need not be exact is no timer:
+//! that thread gives the beat to all workers, and whoever waits for it is woken. In steady play, nothing else on a worker waits for a
+//! time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::{self, Builder};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::timer::timeout;
 
 /// From one beat to the next; if the machine has no time for it, more.
 pub(crate) const BEAT: Duration = Duration::from_millis(250);
@@ -53,14 +53,10 @@ pub(crate) fn wake_at(beat: u64, waker: &Waker) -> u64 {
 }
 
 /// Gives the beat to these, each a worker, until `stop`.
-pub(super) fn give_beats(workers: Vec<Arc<Notify>>, stop: CancellationToken) -> io::Result<()> {
-    Builder::new().name("clock".to_owned()).spawn(move || {
-        while !stop.is_cancelled() {
-            thread::sleep(BEAT);
-            workers.iter().for_each(|worker| worker.notify_one());
-        }
-    })?;
-    Ok(())
+pub(super) async fn give_beats(workers: Vec<Arc<Notify>>, stop: CancellationToken) {
+    while timeout(BEAT, stop.cancelled()).await.is_err() {
+        workers.iter().for_each(|worker| worker.notify_one());
+    }
 }
 
 /// Keeps this thread's clock, for as long as it is polled.

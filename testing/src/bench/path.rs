@@ -11,6 +11,8 @@ pub enum Path {
     Direct,
     /// Through the node.
     Proxied,
+    /// Through a node whose workers are scheduled as any other thread (`batch_scheduling = false`).
+    Unbatched,
     /// Through a node that encrypts each session alone (online mode).
     Alone,
     /// Through a relay that only copies bytes.
@@ -30,8 +32,18 @@ pub enum Path {
 impl Path {
     /// The path that is called so; any name but the benchmark's own is a user's peer.
     pub fn named(name: &str) -> Path {
-        let mut own =
-            [Path::Direct, Path::Proxied, Path::Alone, Path::Raw, Path::Framed, Path::Bridged, Path::Nginx, Path::Haproxy].into_iter();
+        let mut own = [
+            Path::Direct,
+            Path::Proxied,
+            Path::Unbatched,
+            Path::Alone,
+            Path::Raw,
+            Path::Framed,
+            Path::Bridged,
+            Path::Nginx,
+            Path::Haproxy,
+        ]
+        .into_iter();
         own.find(|path| path.name() == name).unwrap_or_else(|| Path::Peer(name.to_owned()))
     }
 
@@ -40,6 +52,7 @@ impl Path {
         match self {
             Path::Direct => "direct",
             Path::Proxied => "proxied",
+            Path::Unbatched => "unbatched",
             Path::Alone => "alone",
             Path::Raw => "raw",
             Path::Framed => "framed",

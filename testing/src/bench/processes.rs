@@ -172,6 +172,8 @@ pub struct Setup<'a> {
     pub backend: SocketAddr,
     /// Worker threads of the node; 0 leaves it to the node.
     pub workers: usize,
+    /// Whether they are scheduled in batches.
+    pub in_batches: bool,
     /// Where the node runs, and both have their files.
     pub place: Place<'a>,
     /// Set for a node that asks its players who they are, and encrypts.
@@ -204,8 +206,10 @@ impl Network {
         within(START, "set up the route", &mut control, || configure(control_address, setup.backend)).await?;
 
         let node_file = dir.join("dataplane.toml");
-        let mut config =
-            format!("name = \"bench\"\nlisten = \"{address}\"\ncontrol = [\"http://{control_address}\"]\nworkers = {}\n", setup.workers);
+        let mut config = format!(
+            "name = \"bench\"\nlisten = \"{address}\"\ncontrol = [\"http://{control_address}\"]\nworkers = {}\nbatch_scheduling = {}\n",
+            setup.workers, setup.in_batches
+        );
         if let Some(Online { session_server, collector, together }) = setup.online {
             config.push_str(&format!(
                 "authentication = \"online\"\nencrypt_together = {together}\nsession_server = {{ url = {:?} }}\n\

@@ -188,15 +188,16 @@ impl<'a> Stage<'a> {
                 let (peer, address) = peers::start(path, &route, place).await?;
                 (way.address, way.proxy, way._processes) = (address, Some(peer.id()), vec![peer]);
             }
-            Path::Proxied | Path::Alone => {
+            Path::Proxied | Path::Unbatched | Path::Alone => {
                 let binary = self.options.moonbridge.clone().map_or_else(processes::moonbridge, Ok)?;
                 let collector = Collector::start().await;
                 let online = self.session_server.as_ref().map(|session_server| Online {
                     session_server,
                     collector: &collector,
-                    together: *path == Path::Proxied,
+                    together: *path != Path::Alone,
                 });
-                let setup = Setup { binary: &binary, backend: direct, workers: self.options.workers(), place, online };
+                let in_batches = *path != Path::Unbatched;
+                let setup = Setup { binary: &binary, backend: direct, workers: self.options.workers(), in_batches, place, online };
                 let network = Network::start(setup).await?;
                 way.collector = online.is_some().then_some(collector);
                 way.transfers = (self.options.mode == Mode::PostTransfer).then_some(network.control);

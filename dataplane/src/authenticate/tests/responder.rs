@@ -88,7 +88,7 @@ impl Responder {
     pub(crate) async fn until(&self, came: usize, open: usize) {
         let mut watch = self.shared.came.subscribe();
         let reached = watch.wait_for(|now| *now == (came, open));
-        tokio::time::timeout(std::time::Duration::from_secs(10), reached).await.expect("in time").expect("it runs");
+        crate::timer::timeout(std::time::Duration::from_secs(10), reached).await.expect("in time").expect("it runs");
     }
 }
 

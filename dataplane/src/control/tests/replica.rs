@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 const SOON: Duration = Duration::from_secs(10);
 
 pub(super) async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(SOON, future).await.expect("it happens in time")
+    crate::timer::timeout(SOON, future).await.expect("it happens in time")
 }
 
 /// A listening replica; each stream that is opened waits for the test to take it.

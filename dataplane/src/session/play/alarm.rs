@@ -5,8 +5,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::task::coop::has_budget_remaining;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep};
 
+use crate::timer::sleep_until;
 use crate::worker::clock;
 
 /// From here on, waiting for the next beat makes no difference.
@@ -106,9 +107,9 @@ mod tests {
     use std::future::poll_fn;
 
     use tokio::task::coop::poll_proceed;
-    use tokio::time::timeout;
 
     use super::*;
+    use crate::timer::timeout;
 
     #[tokio::test]
     async fn it_rings_though_there_was_no_budget_when_it_was_first_looked_at() {

@@ -16,11 +16,12 @@ use moonbridge_protocol::play::{self as packets, TabComplete};
 use moonbridge_protocol::tab_complete::{Answered, Asked, Completions, Due, Part};
 use moonbridge_protocol::version::Clientbound;
 use moonbridge_protocol::walk::Verdict;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::Play;
 use crate::commands::pace::Pace;
 use crate::commands::{Table, root};
+use crate::timer::timeout;
 
 /// Most answers that wait to be given.
 const MAX_ANSWERS: usize = 64;

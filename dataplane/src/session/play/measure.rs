@@ -1,6 +1,7 @@
 //! A session's relay over memory, without sockets, clocks or a runtime, and a whole session over a socket of the measurer's:
 //! so that their instructions can be counted.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use moonbridge_protocol::forge::mods::ModList;
 use moonbridge_protocol::play::{self, JoinGame};
 use moonbridge_protocol::version::Version;
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use super::super::Arrival;
@@ -29,6 +31,18 @@ use crate::relay::link::Link;
 use crate::relay::outlet::Outlet;
 use crate::relay::socket::{Source, Target};
 use crate::relay::{Sink, pump};
+use crate::timer::Timers;
+use crate::worker;
+
+/// A runtime as a worker has it, on this thread, which is scheduled as a worker's: sessions can be served on it.
+///
+/// # Errors
+/// If it cannot be started, or the thread that keeps its timers.
+pub fn runtime() -> io::Result<Runtime> {
+    worker::schedule_in_batches();
+    Timers::keep("timers", pending())?.keep_this_threads();
+    worker::runtime()
+}
 
 /// Serves this connection to its end, as one that was accepted in offline mode.
 ///
@@ -71,6 +85,10 @@ struct Drain(u64);
 impl Source for Feed {
     fn may_have_more(&self) -> bool {
         !self.0.is_empty()
+    }
+
+    fn poll_more(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        if self.may_have_more() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn poll_read(&mut self, _: &mut Context<'_>, space: &mut [u8]) -> Poll<io::Result<usize>> {

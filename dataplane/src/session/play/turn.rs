@@ -54,6 +54,9 @@ impl Play {
 
     fn poll_clientbound(&mut self, cx: &mut Context<'_>) -> Poll<Halt> {
         let Some(current) = &mut self.current else { return Poll::Pending };
+        if !current.link.may_fill() {
+            return Poll::Pending;
+        }
         let state = &mut self.state;
         let rules = state.clientbound_rules();
         let mut sink = Sink::Link(&mut self.player);
@@ -68,7 +71,9 @@ impl Play {
             Moving::Entering(entering) => entering.talk.as_ref(),
             _ => None,
         };
-        let halted = if self.holding {
+        let halted = if !self.player.may_fill() {
+            Poll::Pending
+        } else if self.holding {
             let rules = Rules { watch: WatchSet::ALL, ..state.serverbound_rules() };
             let mut sink = Sink::Hold(&mut self.held, self.node.config.limits.transfer_buffer);
             let mut current = self.current.as_mut();

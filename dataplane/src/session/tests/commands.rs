@@ -13,7 +13,6 @@ use moonbridge_protocol::version::{Clientbound, Serverbound};
 use moonbridge_protocol::{frame, login};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use super::super::Arrival;
 use super::stage::*;
@@ -21,6 +20,7 @@ use crate::commands::{Kind, Languages};
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::node::Node;
+use crate::timer::timeout;
 
 /// What the control plane says that Steve has; `!` takes away.
 fn grant(node: &Node, revision: u64, permissions: &[&str]) {
@@ -309,7 +309,7 @@ async fn ping_is_the_time_that_the_client_s_answer_takes() {
     assert_eq!(kind, Clientbound::KeepAlive);
     let waited = tokio::time::Instant::now();
     // An answer takes no less than this.
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    crate::timer::sleep(Duration::from_millis(30)).await;
     let least = waited.elapsed().as_millis();
     let id = packets::read_keep_alive(v5(), &frame.payload).expect("an id");
     player.send(|out| packets::put_keep_alive_serverbound(out, v5(), id)).await;

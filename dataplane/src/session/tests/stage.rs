@@ -14,7 +14,7 @@ use moonbridge_protocol::version::{Clientbound, Serverbound, Version};
 use moonbridge_protocol::{frame, login};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Arrival;
@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::conn::{Conn, OwnFrame};
 use crate::node::Node;
 use crate::registry::{Outcome, SessionCommand};
+use crate::timer::timeout;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -86,7 +86,7 @@ pub(super) fn echo(part: Part, kind: Kind, frames: u64, payload: usize) -> anyho
         Ok(())
     });
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = measure::runtime()?;
     let counting = Arc::new(AtomicBool::new(false));
     serve(&runtime, &front, &node, counting.clone())?;
     let through = move || -> anyhow::Result<()> {

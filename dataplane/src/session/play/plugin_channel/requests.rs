@@ -16,10 +16,10 @@ use moonbridge_protocol::bungeecord::{Answer, Forwarded, Players, Request, Serve
 use moonbridge_protocol::name::valid_name;
 use moonbridge_protocol::text::Text;
 use tokio::net::lookup_host;
-use tokio::time::timeout;
 
 use super::super::Play;
 use super::Answering;
+use crate::timer::timeout;
 
 /// How long the address of a backend may be looked for.
 const LOOK_UP: Duration = Duration::from_secs(5);
