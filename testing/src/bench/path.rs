@@ -32,18 +32,9 @@ pub enum Path {
 impl Path {
     /// The path that is called so; any name but the benchmark's own is a user's peer.
     pub fn named(name: &str) -> Path {
-        let mut own = [
-            Path::Direct,
-            Path::Proxied,
-            Path::Unbatched,
-            Path::Alone,
-            Path::Raw,
-            Path::Framed,
-            Path::Bridged,
-            Path::Nginx,
-            Path::Haproxy,
-        ]
-        .into_iter();
+        let mut own =
+            [Path::Direct, Path::Proxied, Path::Unbatched, Path::Alone, Path::Raw, Path::Framed, Path::Bridged, Path::Nginx, Path::Haproxy]
+                .into_iter();
         own.find(|path| path.name() == name).unwrap_or_else(|| Path::Peer(name.to_owned()))
     }
 
