@@ -47,9 +47,14 @@ def median(phases, figure, decimals, spread=False):
     return f"{text} [{min(found):.{decimals}f}–{max(found):.{decimals}f}]" if spread else text
 
 
-def ratio(one, other, figure):
+def ratios(one, other, figure):
+    """Of one path's figure to the other's, repeat by repeat."""
     one, other = values(one, figure), values(other, figure)
-    found = [one[repeat] / other[repeat] for repeat in one if repeat in other]
+    return [one[repeat] / other[repeat] for repeat in one if repeat in other]
+
+
+def ratio(one, other, figure):
+    found = ratios(one, other, figure)
     return f"{statistics.median(found):.3f}" if found else "-"
 
 
