@@ -96,11 +96,13 @@ async fn serve(args: UpArgs, stop: CancellationToken, leftovers: &Leftovers) -> 
 /// The control plane, then what it is to know, then the node.
 async fn start(args: &UpArgs, store: &Store, token: &str, limbos: &Limbos) -> Outcome<(ControlPlane, Node, network::Network)> {
     let told = backend::told(&args.forwarding)?;
+    // A mistake in what the node is to do is told before anything is written.
+    let config = Node::config(args, token)?;
     let control = ControlPlane::start(args, store.config(args), token).await?;
     let entered = async {
         let own = Control::own(control.url(), token)?;
         let network = network::enter(&own, args, &told, &limbos.backends).await?;
-        Ok((Node::start(args, &control.url(), token).await?, network))
+        Ok((Node::start(config, args.listen, control.url()).await?, network))
     };
     match entered.await {
         Ok((node, network)) => Ok((control, node, network)),
@@ -244,10 +246,9 @@ struct Node {
 }
 
 impl Node {
-    async fn start(args: &UpArgs, control: &str, token: &str) -> Outcome<Self> {
+    fn config(args: &UpArgs, token: &str) -> Outcome<config::Config> {
         let mut config = config::Config {
             listener: listener(args),
-            control: vec![control.to_owned()],
             token: Some(token.to_owned()),
             recordings: args.recordings.clone(),
             ..Default::default()
@@ -256,10 +257,15 @@ impl Node {
         if let Some(url) = &args.session_server {
             config.session_server.url = url.clone();
         }
+        Ok(config)
+    }
+
+    async fn start(config: config::Config, listen: SocketAddr, control: String) -> Outcome<Self> {
+        let config = config::Config { control: vec![control], ..config };
         let shutdown = CancellationToken::new();
         let (sender, ready) = oneshot::channel();
         let mut run = tokio::spawn(moonbridge_dataplane::run(config, shutdown.clone(), sender));
-        let ready = plane::ready(&mut run, ready, "the node", args.listen, "--listen").await?;
+        let ready = plane::ready(&mut run, ready, "the node", listen, "--listen").await?;
         Ok(Node { run, listen: ready.listen, shutdown })
     }
 

@@ -22,6 +22,7 @@ pub mod recording;
 pub mod registry;
 mod relay;
 mod report;
+mod runtime;
 mod session;
 mod timer;
 mod trace;

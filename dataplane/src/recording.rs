@@ -7,6 +7,7 @@
 mod file;
 mod tap;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -135,7 +136,12 @@ impl Order {
         let Order { origin, time, folder, registry, place } = self;
         let (session, node) = (origin.session, origin.node.clone());
         let into = folder.clone();
-        let draft = apart(&folder, move || Draft::create(&into, origin)).await?;
+        let draft = apart(&folder, move || match Draft::create(&into, origin) {
+            // Begun in the same millisecond.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+            created => created.map(Some),
+        });
+        let draft = draft.await?.ok_or_else(already_recording)?;
 
         let (recording, frames) = Recording::begin();
         let (began, state) = (recording.began, recording.state.clone());
@@ -190,6 +196,11 @@ async fn apart<T: Send + 'static>(folder: &Path, work: impl FnOnce() -> std::io:
         Ok(done) => done.map_err(|error| failed(&error)),
         Err(error) => Err(failed(&error)),
     }
+}
+
+/// One recording of a session at a time.
+pub(crate) fn already_recording() -> Outcome {
+    Outcome::failed("already_recording", "This session is being recorded already. Try again when that has ended.")
 }
 
 fn succeeded(recording: v1::Recording) -> Outcome {

@@ -83,6 +83,7 @@ pub(crate) fn pump<R: Source, W: Target>(
                 }
             }
         }
+        // After the first read, mostly not.
         if !source.may_fill() {
             return Poll::Pending;
         }

@@ -1,7 +1,8 @@
 //! Timers: what ends a wait that has gone on for too long.
 //!
-//! A runtime that can have timers reads the clock before and after every wait for its sockets, and looks through its timers, whether
-//! it has any or not: of a small frame that is a good part of what the node does with it. So a worker's runtime cannot have any.
+//! A runtime that can have timers looks for the next one before every wait for its sockets, and reads the clock and looks through them
+//! again after it, whether it has any or not: of a small frame that is a good part of what the node does with it. So a worker's
+//! runtime cannot have any.
 //! What runs there has its timers kept by a runtime on a thread of its own ([`Timers`]), which wakes the task when it is time; what
 //! runs elsewhere, by the runtime it is on. Hence in this crate nobody but this module calls tokio's `sleep` and `timeout`
 //! (`clippy.toml`): on a worker they panic.
@@ -12,8 +13,10 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle, Runtime};
+use tokio::runtime::{Builder as RuntimeBuilder, Handle};
 use tokio::time::{self, Instant, Sleep, Timeout};
+
+use crate::runtime::Detachable;
 
 thread_local! {
     /// What keeps the timers of those who are polled on this thread, if that is not the runtime they are on.
@@ -22,19 +25,19 @@ thread_local! {
 
 /// Keeps timers for other threads. It has to live for as long as any of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Timers(Arc<Runtime>);
+pub(crate) struct Timers(Arc<Detachable>);
 
 impl Timers {
     /// Keeps timers on a thread of this name, and runs `meanwhile` there. When that is over, no timer rings any more.
     pub(crate) fn keep(name: &str, meanwhile: impl Future<Output = ()> + Send + 'static) -> io::Result<Timers> {
-        let timers = Timers(Arc::new(runtime::Builder::new_current_thread().enable_time().build()?));
+        let timers = Timers(Arc::new(Detachable::build(RuntimeBuilder::enable_time)?));
         let kept = timers.clone();
         Builder::new().name(name.to_owned()).spawn(move || kept.0.block_on(meanwhile))?;
         Ok(timers)
     }
 
-    /// From here on, these keep the timers of this thread.
-    pub(crate) fn keep_this_threads(&self) {
+    /// From here on, the timers of this thread are kept here.
+    pub(crate) fn keep_for_this_thread(&self) {
         KEEPER.set(Some(self.0.handle().clone()));
     }
 }
@@ -82,8 +85,8 @@ mod tests {
     fn a_runtime_without_timers_has_them_kept_elsewhere() {
         let (stop, stopped) = oneshot::channel::<()>();
         let timers = Timers::keep("timers", async { drop(stopped.await) }).expect("a thread");
-        let runtime = runtime::Builder::new_current_thread().build().expect("a runtime");
-        timers.keep_this_threads();
+        let runtime = RuntimeBuilder::new_current_thread().build().expect("a runtime");
+        timers.keep_for_this_thread();
         let began = Instant::now();
         let due = began + Duration::from_millis(30);
         runtime.block_on(async {

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use tokio::runtime::{self, Handle, Runtime};
+use tokio::runtime::{Builder as RuntimeBuilder, Handle};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Config;
 use crate::relay::{buffer, flusher};
+use crate::runtime::Detachable;
 use crate::timer::Timers;
 
 /// A node's workers. Dropping them ends their threads, and whatever still runs there.
@@ -74,10 +75,13 @@ fn start(index: usize, buffers: usize, config: &Config, beat: Arc<Notify>, timer
     let counters = cipher.clone();
     let (encrypt_together, batch_scheduling) = (config.encrypt_together, config.batch_scheduling);
     let thread = Builder::new().name(format!("relay-{index}")).spawn(move || {
-        if batch_scheduling {
-            schedule_in_batches();
+        if batch_scheduling
+            && let Err(error) = schedule_in_batches()
+            && index == 0
+        {
+            tracing::warn!(error, "workers cannot be scheduled in batches (batch_scheduling) and stay as they are: at more cost a frame");
         }
-        timers.keep_this_threads();
+        timers.keep_for_this_thread();
         buffer::limit_worker(buffers);
         flusher::set_up(counters, encrypt_together);
         runtime.spawn(flusher::run());
@@ -85,7 +89,7 @@ fn start(index: usize, buffers: usize, config: &Config, beat: Arc<Notify>, timer
         runtime.block_on(stop.cancelled());
         clock::stop();
         // Name look-ups under way are not waited for.
-        runtime.shutdown_background();
+        drop(runtime);
         // Only now, for its tasks' timers are these.
         drop(timers);
     })?;
@@ -93,8 +97,8 @@ fn start(index: usize, buffers: usize, config: &Config, beat: Arc<Notify>, timer
 }
 
 /// A worker's runtime: it has no timers ([`crate::timer`]).
-pub(crate) fn runtime() -> io::Result<Runtime> {
-    runtime::Builder::new_current_thread().enable_io().build()
+pub(crate) fn runtime() -> io::Result<Detachable> {
+    Detachable::build(RuntimeBuilder::enable_io)
 }
 
 /// Has the kernel schedule this thread as one that had rather finish more at a time than begin at once (`SCHED_BATCH`): when something
@@ -102,22 +106,24 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 /// it has, and the worker takes that with one read and passes it on with one write. A thread that an operator has given a policy keeps
 /// it.
 #[cfg(target_os = "linux")]
-pub(crate) fn schedule_in_batches() {
-    use preempt_rt::sched::{Pid, Scheduler, SchedulerParams, get_scheduler, set_scheduler};
+pub(crate) fn schedule_in_batches() -> Result<(), String> {
+    use preempt_rt::sched::{Pid, PreemptRtError, Scheduler, SchedulerParams, get_scheduler, set_scheduler};
 
     let this = Pid::current_thread();
     let set = match get_scheduler(this) {
         Ok(Scheduler::SCHED_NORMAL) => set_scheduler(this, Scheduler::SCHED_BATCH, SchedulerParams { priority: 0 }),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
+        other => other.map(drop),
     };
-    if let Err(error) = set {
-        tracing::warn!(%error, "the workers cannot be scheduled in batches and stay as they are: the node works, at more cost a frame");
-    }
+    set.map_err(|error| match error {
+        PreemptRtError::Errno(code) => io::Error::from_raw_os_error(code).to_string(),
+        other => other.to_string(),
+    })
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn schedule_in_batches() {}
+pub(crate) fn schedule_in_batches() -> Result<(), String> {
+    Ok(())
+}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
@@ -131,7 +137,9 @@ mod tests {
 
     #[tokio::test]
     async fn workers_are_scheduled_as_they_are_set_up_and_can_wait_for_a_time() {
-        for (batch_scheduling, wanted) in [(true, Scheduler::SCHED_BATCH), (false, Scheduler::SCHED_NORMAL)] {
+        let as_it_is = get_scheduler(Pid::current_thread()).expect("a policy");
+        let in_batches = if as_it_is == Scheduler::SCHED_NORMAL { Scheduler::SCHED_BATCH } else { as_it_is };
+        for (batch_scheduling, wanted) in [(true, in_batches), (false, as_it_is)] {
             let workers = Workers::start(&Config { workers: 1, batch_scheduling, ..Config::default() }).expect("they start");
             let (tell, told) = oneshot::channel();
             workers.spawn(|_load| async move {
@@ -145,7 +153,7 @@ mod tests {
     #[test]
     fn a_policy_that_was_given_stays() {
         set_scheduler(Pid::current_thread(), Scheduler::SCHED_IDLE, SchedulerParams { priority: 0 }).expect("allowed");
-        schedule_in_batches();
+        schedule_in_batches().expect("allowed");
         assert_eq!(get_scheduler(Pid::current_thread()).expect("a policy"), Scheduler::SCHED_IDLE);
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use futures::future::join_all;
 use moonbridge_protocol::frame;
 use moonbridge_testing::bench::trace::Direction::{self, Clientbound, Serverbound};
 use moonbridge_testing::bench::trace::Trace;
@@ -238,6 +239,17 @@ async fn what_comes_faster_than_it_can_be_written_is_counted_and_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_several_asked_for_at_once_one_is_made() {
+    let stage = Stage::start(&["one"], &[]).await;
+    let (player, backend) = stage.join("Alice").await;
+    let asked = (0..4).map(|_| stage.up.cli.run(&["session", "record", "Alice", "--for", "2s"]));
+    let (made, refused): (Vec<Ran>, Vec<Ran>) = join_all(asked).await.into_iter().partition(|ran| ran.code == 0);
+    assert_eq!(made.len(), 1, "{made:?}");
+    assert!(refused.iter().all(|ran| ran.stderr.contains("already_recording")), "{refused:?}");
+    drop((player, backend));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_ends_in_time_and_the_session_goes_on() {
     let mut stage = Stage::start(&["one"], &[]).await;
     let folder = stage.folder.path().to_owned();
@@ -293,6 +305,11 @@ async fn what_cannot_be_recorded_is_refused_with_what_to_do() {
 
     let state = folder();
     let missing = state.path().join("missing").display().to_string();
-    let up = Cli::beside(state.path()).run(&["up", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--recordings", &missing]).await;
+    let data = state.path().join("data");
+    let mut line = vec!["up", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--recordings", &missing];
+    line.extend(["--backend", "lobby=127.0.0.1:1", "--data-dir", data.to_str().expect("a name in Unicode")]);
+    let up = Cli::beside(state.path()).run(&line).await;
     assert!(up.clone().ended(2).stderr.contains(&format!("recordings: {missing} is no folder")), "{up:?}");
+    // And nothing has been written.
+    assert!(!data.exists() || std::fs::read_dir(&data).expect("a folder").next().is_none());
 }

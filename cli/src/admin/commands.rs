@@ -91,7 +91,7 @@ pub(super) async fn outcome(session: &mut Session, command: v1::Command) -> Outc
     let mut last = command;
     let give_up = Instant::now() + time_left(&last) + GRACE;
     let ids = vec![last.id.clone()];
-    follow(session, ids, Some(give_up), |command| {
+    follow(session, ids, Some(give_up), "the node's log tells it", |command| {
         last = command.clone();
         Ok(())
     })
@@ -117,11 +117,12 @@ pub(super) async fn list(session: &Session, kind: &str, ids: &[String]) -> Outco
 }
 
 /// Follows commands until all have ended; `changed` gets each in its present state and after every change of it. Survives the
-/// loss of the replica, if it or another answers again within 30 s.
+/// loss of the replica, if it or another answers again within 30 s. `later` says what tells the outcomes after `give_up`.
 pub(super) async fn follow(
     session: &mut Session,
     ids: Vec<String>,
     give_up: Option<Instant>,
+    later: &str,
     mut changed: impl FnMut(&v1::Command) -> Outcome,
 ) -> Outcome {
     let mut open: HashMap<String, i32> = ids.into_iter().map(|id| (id, CommandState::Unspecified.into())).collect();
@@ -134,10 +135,7 @@ pub(super) async fn follow(
             Ok(Err(Interrupted::Lost(status))) => status,
             Err(_) => {
                 let ids: Vec<&str> = open.keys().map(String::as_str).collect();
-                return Err(Failure::failed(format!(
-                    "no outcome in time of {}; `moonbridge transfer show ID` tells it later",
-                    ids.join(" ")
-                )));
+                return Err(Failure::failed(format!("no outcome in time of {}; {later}", ids.join(" "))));
             }
         };
         if open.is_empty() {

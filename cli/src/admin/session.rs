@@ -29,8 +29,13 @@ async fn record(mut session: Session, which: String, time: Duration) -> Outcome 
     }
     let request = v1::RecordSessionRequest { session: which.clone(), seconds };
     let command = session.admin.record_session(request).await.map_err(refused)?.into_inner();
-    if session.output == Format::Table {
-        output::note(&format!("recording for {seconds} s; Ctrl-C stops waiting, not the recording"));
+    if session.output == Format::Table
+        && let Some(Action::Record(action)) = &command.action
+    {
+        output::note(&format!(
+            "recording session {} for {seconds} s; Ctrl-C stops waiting, not the recording: the node's log names the file",
+            action.session_id
+        ));
     }
     let command = commands::outcome(&mut session, command).await?;
     let result = command.result.clone().unwrap_or_default();

@@ -19,6 +19,9 @@ const SHOW: &[&str] = &[
     "trace_id", "phases",
 ];
 
+/// What tells the outcome of a transfer that was not waited for.
+const LATER: &str = "`moonbridge transfer show ID` tells it later";
+
 /// Runs a verb.
 pub(crate) async fn run(session: Session, verb: TransferVerb) -> Outcome {
     match verb {
@@ -90,7 +93,7 @@ async fn watch(mut session: Session, ids: Vec<String>) -> Outcome {
     }
     let format = session.output;
     let mut failed = false;
-    commands::follow(&mut session, ids, None, |command| {
+    commands::follow(&mut session, ids, None, LATER, |command| {
         failed |= matches!(Ended::of(command), Some(Ended::Failed | Ended::Expired));
         if format == Format::Table {
             return output::line(&told(command));

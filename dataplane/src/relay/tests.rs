@@ -201,7 +201,7 @@ async fn the_wire_is_what_the_cipher_makes_of_it() {
 fn warm_encrypted_sessions_allocate_nothing() {
     const SESSIONS: usize = 100;
     const ROUNDS: usize = 50;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let runtime = crate::session::measure::runtime().expect("runtime");
     let mut burst = Vec::new();
     for index in 0..32 {
         frame::put(&mut burst, 0x50, |out| out.extend_from_slice(&bytes(31, index)));

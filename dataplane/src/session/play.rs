@@ -45,7 +45,7 @@ use crate::backend::Player;
 use crate::conn::{self, Conn};
 use crate::error::{Kind, Phase, SessionError, Side, hung_up};
 use crate::node::Node;
-use crate::recording::{Direction, Recording};
+use crate::recording::{Direction, Recording, already_recording};
 use crate::registry::{Delivered, Outcome, Registration, SessionCommand};
 use crate::relay::Halt;
 use crate::relay::buffer::Buffer;
@@ -329,7 +329,7 @@ impl Play {
     /// From here on sizes and times of what comes are told to `recording`.
     fn record(&mut self, recording: Recording) -> Outcome {
         if self.player.recording().is_some() {
-            return Outcome::failed("already_recording", "This session is being recorded already. Try again when that has ended.");
+            return already_recording();
         }
         self.player.record(recording.tap(Direction::Serverbound));
         if let Some(current) = &mut self.current {

@@ -57,9 +57,9 @@ pub struct Options {
     #[arg(long, default_value_t = 7, value_parser = range(1, 100))]
     pub repeats: usize,
     /// Which ways the frames go in turn: direct (to the backend), proxied (through the node), unbatched (through a node with
-    /// batch_scheduling = false), alone (through a node that encrypts each session alone; online), raw (through a relay that only copies bytes), framed and bridged (through the
-    /// node's relay without a session, that looks into no frame, or rewrites keep-alives), nginx, haproxy, or the name of a --peer
-    /// [default: direct,proxied and every --peer; online: proxied,alone; idle: without direct].
+    /// batch_scheduling = false), alone (through a node that encrypts each session alone; online), raw (through a relay that only copies
+    /// bytes), framed and bridged (through the node's relay without a session, that looks into no frame, or rewrites keep-alives), nginx,
+    /// haproxy, or the name of a --peer [default: direct,proxied and every --peer; online: proxied,alone; idle: without direct].
     #[arg(long, value_delimiter = ',')]
     paths: Vec<String>,
     /// Another proxy, and what starts it: run by sh in the foreground, with LISTEN and BACKEND (host:port) in its environment

@@ -32,6 +32,10 @@ const VERSION: u32 = 1;
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_TIME: Duration = Duration::from_secs(600);
 
+/// A recording is played anew when it has come to its end. One that ended soon after a world had been sent would ask for more than
+/// anything can carry, and be written into memory without end.
+const MAX_BYTES_A_SECOND: f64 = 200e6;
+
 /// The longest line: a header has names in it.
 const MAX_LINE: u64 = 4096;
 
@@ -142,6 +146,10 @@ impl Trace {
         ensure!(frames == there as u64, "it speaks of {frames} frames, and there are {there}");
         ensure!(lasts >= self.lasts && lasts <= MAX_TIME, "it lasts {micros} µs, which cannot be");
         ensure!(there > 0 && !lasts.is_zero(), "there is no frame to send");
+        ensure!(!self.clientbound.is_empty(), "no frame comes from the backend: there is nothing to measure");
+        let bytes: usize = self.clientbound.iter().chain(&self.serverbound).map(|frame| frame.length).sum();
+        let most = MAX_BYTES_A_SECOND * lasts.as_secs_f64();
+        ensure!(bytes as f64 <= most, "{bytes} bytes in {micros} µs, again and again, are more than {MAX_BYTES_A_SECOND} a second");
         (self.lasts, self.missed) = (lasts, missed);
         Ok(())
     }
@@ -347,6 +355,8 @@ mod tests {
             (&format!("{SMALL}x"), "line 8: nothing is expected"),
             (&"x".repeat(5000), "line 1: the recording is cut off"),
             ("{\"moonbridge_frames\":1}\n{\"micros\":9,\"frames\":0,\"missed\":0}\n", "line 2: there is no frame"),
+            ("{\"moonbridge_frames\":1}\n0 s 1\n{\"micros\":9,\"frames\":1,\"missed\":0}\n", "line 3: no frame comes from the backend"),
+            (&SMALL.replace("3000", "2500").replace("70000", "700000"), "line 7: 700030 bytes in 2500 µs"),
         ];
         for (text, expected) in cases {
             let told = format!("{:#}", parse(text).unwrap_err());

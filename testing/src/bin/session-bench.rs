@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
+use moonbridge_dataplane::measure;
 use moonbridge_testing::bench::memory::Kind;
 use moonbridge_testing::bench::memory::backend::quiet;
 use moonbridge_testing::bench::options::Options;
@@ -107,7 +108,8 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             local.block_on(&runtime, role::serve(|listener| delay::serve(listener, *to, delay)))
         }
         Some(Role::Relay { relay, to, listen }) => {
-            local.block_on(&runtime, role::serve_at(listen, |listener| relay::serve(listener, *to, *relay)))
+            // What is compared with a whole node runs as its workers do.
+            local.block_on(&measure::runtime()?, role::serve_at(listen, |listener| relay::serve(listener, *to, *relay)))
         }
     }
 }

@@ -78,7 +78,7 @@ async fn start_and_wait(session: &mut Session, wanted: &Wanted, deadline_seconds
     }
     let ids: Vec<String> = answer.commands.into_iter().map(|command| command.id).collect();
     let give_up = Instant::now() + wanted.deadline + GRACE;
-    let follow = commands::follow(session, ids, Some(give_up), |command| ended.changed(command, &progress));
+    let follow = commands::follow(session, ids, Some(give_up), super::LATER, |command| ended.changed(command, &progress));
     let followed = tokio::select! {
         followed = follow => followed,
         _ = tokio::signal::ctrl_c() => Err(Failure::failed("no longer waiting; the transfers go on: `moonbridge transfer watch` follows them")),

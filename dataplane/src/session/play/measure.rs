@@ -39,9 +39,9 @@ use crate::worker;
 /// # Errors
 /// If it cannot be started, or the thread that keeps its timers.
 pub fn runtime() -> io::Result<Runtime> {
-    worker::schedule_in_batches();
-    Timers::keep("timers", pending())?.keep_this_threads();
-    worker::runtime()
+    Timers::keep("timers", pending())?.keep_for_this_thread();
+    worker::schedule_in_batches().map_err(io::Error::other)?;
+    worker::runtime()?.into_inner().ok_or_else(|| io::Error::other("a runtime that was just built"))
 }
 
 /// Serves this connection to its end, as one that was accepted in offline mode.

@@ -54,6 +54,7 @@ impl Play {
 
     fn poll_clientbound(&mut self, cx: &mut Context<'_>) -> Poll<Halt> {
         let Some(current) = &mut self.current else { return Poll::Pending };
+        // What waits to be written does not need the pump: every turn that ends pending goes through `poll_flush`.
         if !current.link.may_fill() {
             return Poll::Pending;
         }

@@ -79,7 +79,7 @@ fn allocates_nothing(kind: Kind) {
         done.send(peers).map_err(drop).expect("told");
     });
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let runtime = crate::session::measure::runtime().expect("runtime");
     let (served, player_address) = front.accept().expect("accept");
     served.set_nonblocking(true).expect("nonblocking");
     served.set_nodelay(true).expect("no delay");
