@@ -63,6 +63,8 @@ def rows(lines):
     for line in filter(str.strip, lines):
         phase = json.loads(line)
         load = phase["workload"] or phase["trace"]
+        if phase["ticks_per_second"]:
+            load += f", {phase['connections']} players"
         if phase["mode"] != "initial":
             load += f", {phase['mode']}"
         if phase["rtt_ms"]:
